@@ -36,7 +36,12 @@ func ClimbingURL(url string) bool { return climbing.MatchString(url) }
 
 // Settings are the variables of mysqld that the spec asks for, with their values, whichever field asks. What applies, counts or
 // compares settings reads them here. Callers must not change the map.
-func (s *MySQLClusterSpec) Settings() map[string]PlainValue { return s.MySQLD }
+func (s *MySQLClusterSpec) Settings() map[string]PlainValue {
+	if s == nil {
+		return nil
+	}
+	return s.MySQLD
+}
 
 // ReplicaCount is the number of members wanted.
 func (s *MySQLClusterSpec) ReplicaCount() int32 {

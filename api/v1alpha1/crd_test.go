@@ -88,7 +88,7 @@ func TestAccessorsTakeNil(t *testing.T) {
 	}
 	var spec *v1alpha1.MySQLClusterSpec
 	var storage *v1alpha1.StorageSpec
-	if !spec.Lossless() || !storage.IsEncrypted() || storage.VolumeType() != "gp3" || storage.EffectiveDeletionPolicy() != "Snapshot" {
+	if !spec.Lossless() || spec.Settings() != nil || !storage.IsEncrypted() || storage.VolumeType() != "gp3" || storage.EffectiveDeletionPolicy() != "Snapshot" {
 		t.Error("an absent spec has other defaults than an empty one")
 	}
 }

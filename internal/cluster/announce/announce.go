@@ -145,15 +145,11 @@ func (r *Announcer) conditionChange(c *v1alpha1.MySQLCluster, was []metav1.Condi
 		return
 	}
 	turned := before == nil || before.Status != now.Status
-	switch now.Status {
-	case e.bad:
-		if turned || before.Reason != now.Reason {
-			r.Events.Eventf(c, nil, corev1.EventTypeWarning, now.Reason, Observe, "%s", Shorten(now.Message))
-		}
-	case e.good:
-		if turned && before != nil {
-			r.Events.Eventf(c, nil, corev1.EventTypeNormal, e.goodReason, Observe, "%s", e.goodNote)
-		}
+	switch {
+	case now.Status == e.bad && (turned || before.Reason != now.Reason):
+		r.Events.Eventf(c, nil, corev1.EventTypeWarning, now.Reason, Observe, "%s", Shorten(now.Message))
+	case now.Status == e.good && turned && before != nil:
+		r.Events.Eventf(c, nil, corev1.EventTypeNormal, e.goodReason, Observe, "%s", e.goodNote)
 	}
 }
 

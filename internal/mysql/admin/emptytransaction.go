@@ -3,13 +3,14 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // emptyTransaction is logged as a transaction of its own, whether or not there is such a table, and touches no row and no lock of
-// anybody's.
-const emptyTransaction = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
+// anybody's. Each session names another table: one that waits for its acknowledgement holds the lock on the name.
+const emptyTransaction = "DROP TABLE IF EXISTS nairobi_mysql.nudge_%d"
 
 // CommitEmptyTransaction commits an empty transaction on a primary. A replica acknowledges only what it receives while it does so: what it
 // had received before stays unacknowledged, and its commit waits, until something newer is acknowledged, which covers all
@@ -19,18 +20,21 @@ const emptyTransaction = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
 // the operator's own. It fails with ErrCommitsPending when it is not acknowledged either.
 func (m *Member) CommitEmptyTransaction(ctx context.Context) (err error) {
 	defer m.h.Annotate(&err, "commit an empty transaction")
-	return m.h.Control(ctx, func(control *conn.Session) error {
-		s, err := m.h.DialBeside(ctx, control)
-		if err != nil {
-			return conn.Unreachable(err)
+	return m.h.Control(ctx, func(control *conn.Session) error { return m.commitEmptyBeside(ctx, control) })
+}
+
+// commitEmptyBeside commits an empty transaction in a session beside the writing session.
+func (m *Member) commitEmptyBeside(ctx context.Context, control *conn.Session) error {
+	s, err := m.h.DialBeside(ctx, control)
+	if err != nil {
+		return conn.Unreachable(err)
+	}
+	defer s.Close()
+	if err := s.Change(ctx, "nudge", fmt.Sprintf(emptyTransaction, s.ID())); err != nil {
+		if errors.Is(err, conn.ErrDeadline) {
+			return conn.PendingOr(ctx, control, err)
 		}
-		defer s.Close()
-		if err := s.Change(ctx, "nudge", emptyTransaction); err != nil {
-			if errors.Is(err, conn.ErrDeadline) {
-				return conn.PendingOr(ctx, control, err)
-			}
-			return err
-		}
-		return nil
-	})
+		return err
+	}
+	return nil
 }

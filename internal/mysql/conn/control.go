@@ -169,28 +169,31 @@ func killIdle(ctx context.Context, s *Session, lock string) error {
 // A commit in f may wait for acknowledgements without end: then the error is ErrCommitsPending, the commit stays
 // where it is (fact 2), and Transact refuses to start another until it is over.
 func (m *Handle) Transact(ctx context.Context, f func(*Session) error) error {
-	return m.Control(ctx, func(control *Session) error {
-		s, err := m.DialBeside(ctx, control)
-		if err != nil {
-			return Unreachable(err)
+	return m.Control(ctx, func(control *Session) error { return m.TransactUnder(ctx, control, f) })
+}
+
+// TransactUnder is Transact for whoever has the writing session already, and needs it besides.
+func (m *Handle) TransactUnder(ctx context.Context, control *Session, f func(*Session) error) error {
+	s, err := m.DialBeside(ctx, control)
+	if err != nil {
+		return Unreachable(err)
+	}
+	defer s.Close()
+	defer s.release(ctx, transactionLock)
+	switch err := underControl(ctx, s, control, transactionLock); {
+	case errors.Is(err, errLockTaken):
+		return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", mysql.ErrCommitsPending)
+	case err != nil:
+		return err
+	}
+	if err := f(s); err != nil {
+		// A lock wait that timed out is most likely for the row of a commit that waits itself.
+		if errors.Is(err, ErrDeadline) || IsServerError(err, ErLockWaitTimeout) {
+			return PendingOr(ctx, control, err)
 		}
-		defer s.Close()
-		defer s.release(ctx, transactionLock)
-		switch err := underControl(ctx, s, control, transactionLock); {
-		case errors.Is(err, errLockTaken):
-			return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", mysql.ErrCommitsPending)
-		case err != nil:
-			return err
-		}
-		if err := f(s); err != nil {
-			// A lock wait that timed out is most likely for the row of a commit that waits itself.
-			if errors.Is(err, ErrDeadline) || IsServerError(err, ErLockWaitTimeout) {
-				return PendingOr(ctx, control, err)
-			}
-			return err
-		}
-		return nil
-	})
+		return err
+	}
+	return nil
 }
 
 // errLockTaken is a lock of ours that another session of ours has.

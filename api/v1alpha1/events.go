@@ -32,6 +32,7 @@ const (
 	EventRemoveVoter         = "RemoveVoter"
 	EventStandAlone          = "StandAlone"
 	EventDisconnectStrangers = "DisconnectStrangers"
+	EventAdoptHarmless       = "AdoptHarmless"
 	EventPinSettings         = "PinSettings"
 	EventApplySettings       = "ApplySettings"
 	EventSetMaxConnections   = "SetMaxConnections"

@@ -75,6 +75,12 @@ func (x *Execution) follow(ctx context.Context, m Member, action topology.Action
 		return true, m.ResetRelayLog(ctx)
 	case topology.SetAcknowledging:
 		return true, x.withPrimary(ctx, a.Primary, func(primary Member) error { return steps.SetAcknowledging(ctx, m, primary, a) })
+	case topology.AdoptHarmless:
+		replica, err := x.Database.Member(ctx, a.Replica)
+		if err != nil {
+			return true, err
+		}
+		return true, steps.AdoptHarmless(ctx, m, replica, a)
 	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.CommitEmptyTransaction:
 		return true, steps.KeepWait(ctx, m, a)
 	}

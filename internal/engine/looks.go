@@ -47,6 +47,8 @@ type LookedAt interface {
 	Observe(ctx context.Context) mysql.Observation
 	// Claim takes the one writing session. mysql.ErrLeaseRefused: another process leads.
 	Claim(ctx context.Context) error
+	// LoggedTransactions returns those of a GTID set that the member's own binary log holds.
+	LoggedTransactions(ctx context.Context, gtids string) ([]mysql.LoggedTransaction, error)
 }
 
 // Looks are what an operator process keeps of its looks at the mysqlds of one cluster.
@@ -56,10 +58,14 @@ type Looks struct {
 	open map[string]*look
 	// claimed are the instances whose writing session this process took.
 	claimed map[string]bool
+	// logs are what is known by the binary logs of replicas with errant transactions, by instance.
+	logs map[string]*logged
 }
 
 // NewLooks has looked at nothing yet.
-func NewLooks() *Looks { return &Looks{open: map[string]*look{}, claimed: map[string]bool{}} }
+func NewLooks() *Looks {
+	return &Looks{open: map[string]*look{}, claimed: map[string]bool{}, logs: map[string]*logged{}}
+}
 
 // look is one look at a member's mysqld. It goes on when the pass that began it does not wait any longer, and the next
 // pass takes the answer.
@@ -119,6 +125,7 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 		p.Heard(ctx, o.Members[name])
 	}
 	k.Detector.Record(o)
+	k.readLogs(ctx, o, p)
 	return nil
 }
 

@@ -337,15 +337,6 @@ func (w *world) canDiverge(s *mysqld) bool {
 	return !slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool { return v.st != nil && v.st.diverged })
 }
 
-// writeByHand commits a transaction that nobody else has.
-func (s *mysqld) writeByHand() {
-	l, st := s.w.ledger, s.st
-	id := l.record(transaction{uuid: st.uuid, number: l.next(st.uuid, st.executed.bitset), client: -1})
-	st.binlog = append(st.binlog, id)
-	st.committed = len(st.binlog)
-	s.execute(id)
-}
-
 // changing says whether a change of the voters is under way.
 func (w *world) changing() bool {
 	if w.kube.records.Leaving != "" {

@@ -50,6 +50,8 @@ const (
 	nonVoterAcksFile     = "internal/topology/nonvoteracks.go"
 	uncoveredFile        = "internal/topology/uncovered.go"
 	commitsFile          = "internal/topology/commits.go"
+	harmlessFile         = "internal/topology/harmless.go"
+	loggedFile           = "internal/mysql/logged.go"
 	recordsFile          = "internal/engine/records.go"
 	looksFile            = "internal/engine/looks.go"
 	executionFile        = "internal/engine/execution.go"
@@ -167,9 +169,26 @@ var mutants = []mutant{
 	{
 		name: "errant transactions are overlooked",
 		at:   23,
-		file: replicatingFile,
+		file: harmlessFile,
 		old:  "return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)",
 		new:  "return gtid.Set{}", breaks: []string{silentDiverged},
+	},
+	{
+		name: "transactions that change data are adopted as if they were empty",
+		at:   34,
+		file: loggedFile,
+		old:  "	case t.Others > 0:\n		return \"\", false\n",
+		new:  "	case t.Others > 0:\n		return \"rows\", true\n", breaks: []string{silentDiverged},
+	},
+	{
+		// A former primary's UUID among them: another member may hold what was committed under it.
+		name:   "what a replica has under another server's UUID is adopted, whoever else holds it or is away",
+		at:     11,
+		file:   harmlessFile,
+		old:    "!errant.IsEmpty() && errant.WithoutSource(m.SQL.ServerUUID).IsEmpty() && errant.Count() <= mostOwn",
+		new:    "!errant.IsEmpty() && errant.Count() <= mostOwn",
+		and:    []patch{{harmlessFile, "if !p.mayAdopt(primary) || !p.onlyHolder(m, errant) {", "if !p.mayAdopt(primary) {"}},
+		breaks: []string{silentDiverged},
 	},
 	{
 		name:   "a client token does not change with the incarnation",
@@ -287,8 +306,8 @@ var mutants = []mutant{
 		name: "a rebuilt member votes while another holds what it lost",
 		open: true,
 		file: votersFile,
-		old:  "if holder := p.tailIsHeld(m); holder != nil {",
-		new:  "if holder := p.tailIsHeld(m); holder != nil && false {", breaks: []string{silentDiverged},
+		old:  "if holder := p.tailIsHeld(m, primary); holder != nil {",
+		new:  "if holder := p.tailIsHeld(m, primary); holder != nil && false {", breaks: []string{silentDiverged},
 	},
 	{
 		name: "the instance of the primary is replaced first",

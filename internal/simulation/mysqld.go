@@ -204,7 +204,9 @@ func (c *commit) answer(ok bool) {
 func (s *mysqld) execute(id int) {
 	st := s.st
 	st.executed.add(id)
-	st.content.add(id)
+	if !s.w.ledger.all[id].harmless {
+		st.content.add(id)
+	}
 	if row := s.w.ledger.all[id].row; row != nil {
 		st.row = row
 	}
@@ -212,13 +214,19 @@ func (s *mysqld) execute(id int) {
 
 // commit writes a transaction of a client, or of the operator when row is set. The server must be writable.
 func (s *mysqld) commit(t transaction, heard func(bool)) *commit {
-	w, st := s.w, s.st
+	st := s.st
 	t.uuid = st.uuid
 	prepared := bitset(nil)
 	for _, id := range st.binlog[st.committed:] {
 		prepared.add(id)
 	}
-	t.number = w.ledger.next(st.uuid, st.executed.bitset, prepared)
+	t.number = s.w.ledger.next(st.uuid, st.executed.bitset, prepared)
+	return s.log(t, heard)
+}
+
+// log writes a transaction that has its GTID.
+func (s *mysqld) log(t transaction, heard func(bool)) *commit {
+	w, st := s.w, s.st
 	c := &commit{id: w.ledger.record(t), at: len(st.binlog), heard: heard}
 	st.binlog = append(st.binlog, c.id)
 	s.waiting = append(s.waiting, c)

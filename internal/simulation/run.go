@@ -89,6 +89,7 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawMeddling(seed, schedule)
 	w.drawDying(seed, schedule)
 	w.cloud.rotation = drawRotation(seed, schedule)
+	drawFlushes(w, seed, schedule)
 	w.cloud.slow, w.cloud.stops.rng = drawSlow(seed, schedule), drawStuck(seed, schedule)
 	return w
 }

@@ -372,9 +372,9 @@ func (w *world) provoke(kind string) {
 	}
 }
 
-// writeTo lets a person write to a replica. Before the first row is written nobody but the operator has an account.
+// writeTo lets a person write to a replica.
 func (w *world) writeTo(s *mysqld) {
-	if s.st.row != nil && w.shape.volumesLost == 0 && !s.writable && s.st.committed == len(s.st.binlog) && !s.st.hollow {
-		s.writeByHand()
+	if mayBeWrittenTo(s) {
+		s.writeByHand(false)
 	}
 }

@@ -194,6 +194,8 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 			in.Impaired = true
 			w.recordInstance(in)
 		})
+	case "flush", "write":
+		in.server.writeByHand(d.Cmd == "flush")
 	case "stop-instance":
 		w.stopInstance(in)
 	case "terminate-instance":

@@ -148,17 +148,21 @@ func (s *mysqld) stranded() bool {
 	return false
 }
 
+// refuseStranded fails while an earlier transaction of an operator waits.
+func (c writer) refuseStranded() error {
+	return c.do(func(s *mysqld) error {
+		if s.stranded() {
+			return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", mysql.ErrCommitsPending)
+		}
+		return nil
+	})
+}
+
 // transact commits a transaction of the operator's, see internal/mysql/conn/control.go: a commit that is not acknowledged in
 // time stays where it is, and no other is begun until it is over.
 func (m *member) transact(ctx context.Context, prepare func(*mysqld) (*transaction, error)) error {
 	return m.control(ctx, func(c writer) error {
-		err := c.do(func(s *mysqld) error {
-			if s.stranded() {
-				return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", mysql.ErrCommitsPending)
-			}
-			return nil
-		})
-		if err != nil {
+		if err := c.refuseStranded(); err != nil {
 			return err
 		}
 		return m.commit(c.p, func(s *mysqld) (*transaction, error) {

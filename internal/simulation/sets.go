@@ -69,7 +69,8 @@ func (g *gtidSet) copyOf(o *gtidSet) {
 type transaction struct {
 	uuid, number int
 	row          *mysql.Membership
-	client       int // -1 when it is the operator's
+	client       int  // -1 when it is the operator's
+	harmless     bool // it changes no data
 }
 
 // ledger numbers the transactions of a world and knows their GTIDs.

@@ -48,6 +48,8 @@ type Server interface {
 	DisconnectStrangers(ctx context.Context) error
 	SetAcknowledging(ctx context.Context, on bool) error
 	CommitEmptyTransaction(ctx context.Context) error
+	LoggedTransactions(ctx context.Context, gtids string) ([]mysql.LoggedTransaction, error)
+	AdoptTransactions(ctx context.Context, gtids []string) error
 	ReplicateFrom(ctx context.Context, host string, port int) error
 	ResetRelayLog(ctx context.Context) error
 	StopIOThread(ctx context.Context) error

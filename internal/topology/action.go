@@ -32,6 +32,8 @@ func Identity(action Action) any {
 		return ofMember{reflect.TypeOf(a), a.Member, strings.Join(a.Next.Voters, " ")}
 	case RemoveVoter:
 		return ofMember{reflect.TypeOf(a), a.Member, ""}
+	case AdoptHarmless:
+		return ofMember{reflect.TypeOf(a), a.Member, a.Replica + " " + strings.Join(a.GTIDs, " ")}
 	case CloneFrom:
 		return CloneFrom{Member: a.Member, Donor: a.Donor}
 	case ReplicateFrom:
@@ -199,6 +201,14 @@ type (
 	// CommitEmptyTransaction commits an empty transaction on the primary: voters acknowledge only what they receive from now on, and that
 	// covers what they received before.
 	CommitEmptyTransaction struct{ Member string }
+	// AdoptHarmless commits on the primary, empty, the transactions that a replica committed itself and that change no data.
+	AdoptHarmless struct {
+		Member  string // the primary
+		Replica string
+		Epoch   uint64 // of the row that is in force
+		GTIDs   []string
+		What    string // what the last of them is, for people
+	}
 	// DisconnectStrangers ends the replication sessions of replicas that acknowledge to the primary and are no members.
 	DisconnectStrangers struct{ Member string }
 	// SetSourceWait sets for how many acknowledgements of members the primary waits at least.
@@ -275,6 +285,7 @@ func (a SetSourceWait) Target() string          { return a.Member }
 func (a LowerSourceWait) Target() string        { return a.Member }
 func (a DisconnectStrangers) Target() string    { return a.Member }
 func (a CommitEmptyTransaction) Target() string { return a.Member }
+func (a AdoptHarmless) Target() string          { return a.Member }
 func (a PinSettings) Target() string            { return a.Member }
 func (a ApplySettings) Target() string          { return a.Member }
 func (a Restart) Target() string                { return a.Member }
@@ -373,6 +384,16 @@ func (a SetAcknowledging) String() string {
 func (a CommitEmptyTransaction) String() string {
 	return "commit an empty transaction on " + a.Member + ", which the commits that wait are acknowledged with"
 }
+func (a AdoptHarmless) String() string {
+	what := a.What
+	if len(what) > longestWhat {
+		what = strings.ToValidUTF8(what[:longestWhat], "") + "..."
+	}
+	if n := len(a.GTIDs); n > 1 {
+		what = fmt.Sprintf("%s and %d more", what, n-1)
+	}
+	return fmt.Sprintf("commit on %s as empty what replica %s logged and what changes no data: %s. Ask who runs it there, such as a monitoring agent, to use NO_WRITE_TO_BINLOG", a.Member, a.Replica, what)
+}
 func (a SetSourceWait) String() string {
 	return fmt.Sprintf("let %s wait for %d acknowledgements", a.Member, a.W)
 }
@@ -394,6 +415,9 @@ func (a ApplySettings) String() string {
 }
 func (a Restart) String() string        { return "restart mysqld of " + a.Member }
 func (a EnsureDatabase) String() string { return "ensure the application database" }
+
+// longestWhat is how much of a statement is shown, in bytes: a list of tables may be long.
+const longestWhat = 60
 
 // settingsNamed is how many settings are named one by one before they are only counted.
 const settingsNamed = 5

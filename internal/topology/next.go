@@ -32,7 +32,7 @@ func newPlanner(d Desired, o Observed) *planner {
 	p.healing = &healing{pass: p.pass, acks: p.acks, soundness: soundness}
 	seeding := &seeding{pass: p.pass, turns: turns, votes: votes, healing: p.healing}
 	failover := &failover{pass: p.pass, acks: p.acks, volumes: p.volumes, healing: p.healing}
-	p.replication = &replication{pass: p.pass, acks: p.acks, turns: turns, votes: votes, soundness: soundness, seeding: seeding, failover: failover}
+	p.replication = &replication{pass: p.pass, acks: p.acks, turns: turns, votes: votes, soundness: soundness, seeding: seeding, failover: failover, adoption: &adoption{pass: p.pass, acks: p.acks}}
 	scaling := &scaling{pass: p.pass, acks: p.acks, turns: turns, volumes: p.volumes, votes: votes, healing: p.healing}
 	upgrades := &upgrades{pass: p.pass, acks: p.acks, turns: turns, votes: votes, healing: p.healing, seeding: seeding, scaling: scaling}
 	p.removal = &removal{pass: p.pass, turns: turns, volumes: p.volumes}

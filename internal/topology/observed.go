@@ -327,6 +327,8 @@ type Replication struct {
 	// Missing is how many transactions it lacks then, CatchUp how long receiving them takes at the present rate; 0 while unknown.
 	Missing uint64
 	CatchUp time.Duration
+	// Own is what its binary log shows of its errant transactions.
+	Own OwnTransactions
 }
 
 // Replication.IOState as performance_schema spells it.

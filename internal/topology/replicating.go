@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // replication seeds members, and connects them to the primary.
@@ -20,6 +19,7 @@ type replication struct {
 	soundness *soundness
 	seeding   *seeding
 	failover  *failover
+	adoption  *adoption
 }
 
 // replicate gives the members that answer their roles.
@@ -55,6 +55,7 @@ func (p *replication) replicate() {
 		}
 	}
 	p.votes.keepWait(primary, admitting)
+	p.adoption.adopt(primary)
 	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating && !p.unconfirmed {
 		v.Phase = v1alpha1.PhaseReady
 	}
@@ -119,6 +120,12 @@ func (p *replication) seed(m, primary *Member) Step {
 	}
 	if why := p.rebuildDiverged(m, primary); why.Waits() {
 		return why
+	}
+	if r := m.SQL.Replication; r != nil && r.Own.Reading {
+		p.waitAtMost(waitMySQL / 4)
+		if !p.mayVote(m) {
+			return waits(fmt.Sprintf("reading in its binary log what it holds and %s does not", primary.Name))
+		}
 	}
 	return p.connect(m, primary)
 }
@@ -230,12 +237,6 @@ func mysqlAddress(m *Member) (address string, known bool) {
 		return "", false
 	}
 	return net.JoinHostPort(in.Address, strconv.Itoa(v1alpha1.MySQLPort)), true
-}
-
-// errant returns the transactions that a replica executed and the primary did not, leaving out those of the primary's
-// own UUID: a replica may have received those while the primary still waits for more acknowledgements.
-func (st *state) errant(m, primary *Member) gtid.Set {
-	return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)
 }
 
 // serve decides whether a replica serves reads, and with it whether it is Ready. It goes into service within MaxLag

@@ -86,13 +86,14 @@ func (p *seeding) clone(m, primary *Member) Step {
 	return waits("seeding by CLONE from " + donor.Name)
 }
 
-// donorFor returns the primary, or a stable voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
+// donorFor returns the primary, or a stable voter that replicates well and holds nothing that the primary does not, whichever serves no
+// other CLONE. CLONE goes between versions
 // of one series only (Reference Manual, "Clone Plugin Limitations").
 func (p *seeding) donorFor(m, primary *Member) *Member {
 	busy := p.busyDonors(m)
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		if other != primary && other != m && !other.unstable() && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
+		if other != primary && other != m && !other.unstable() && p.plan.Membership.Has(other.Name) && other.following() && errantOf(other, primary).IsEmpty() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
 			donors = append(donors, other)
 		}
 	}

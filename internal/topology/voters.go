@@ -60,7 +60,7 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 		p.waitFor(m)
 		return waits("catching up with " + primary.Name + m.behind())
 	}
-	if holder := p.tailIsHeld(m); holder != nil {
+	if holder := p.tailIsHeld(m, primary); holder != nil {
 		p.waitAtMost(waitMySQL)
 		return waits("no voter until it is certain that " + holder.Name + " holds nothing of what it lost when it was rebuilt")
 	}
@@ -392,8 +392,9 @@ func (p *votes) ruined(m, primary *Member) bool {
 
 // tailIsHeld returns which member may hold transactions that a rebuilt one lost, or nil and forgets them. Until then it is
 // no voter, and so never primary: it would give their GTIDs to others, which whoever holds them would skip without a word.
-// Those who hold them are rebuilt as well.
-func (p *votes) tailIsHeld(m *Member) *Member {
+// Those who hold them are rebuilt as well. What the primary has came back with the copy; what the member has besides may be another
+// transaction under the same GTID.
+func (p *votes) tailIsHeld(m, primary *Member) *Member {
 	rec := p.plan.Records.Members[m.Name]
 	if rec.Tail == "" {
 		return nil
@@ -402,8 +403,11 @@ func (p *votes) tailIsHeld(m *Member) *Member {
 	if err != nil {
 		return m
 	}
-	tail = tail.Subtract(m.SQL.Executed) // what another primary had after all came back with the copy
+	tail = tail.Subtract(primary.SQL.Executed)
 	for _, other := range p.ordered() {
+		if other == m {
+			continue
+		}
 		if !other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty() {
 			return other
 		}

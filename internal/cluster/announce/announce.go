@@ -60,6 +60,7 @@ var EventOf = map[reflect.Type]string{
 	reflect.TypeFor[topology.RemoveVoter]():         v1alpha1.EventRemoveVoter,
 	reflect.TypeFor[topology.RemoveAllVoters]():     v1alpha1.EventStandAlone,
 	reflect.TypeFor[topology.DisconnectStrangers](): v1alpha1.EventDisconnectStrangers,
+	reflect.TypeFor[topology.AdoptHarmless]():       v1alpha1.EventAdoptHarmless,
 	reflect.TypeFor[topology.PinSettings]():         v1alpha1.EventPinSettings,
 	reflect.TypeFor[topology.ApplySettings]():       v1alpha1.EventApplySettings,
 	reflect.TypeFor[topology.SetMaxConnections]():   v1alpha1.EventSetMaxConnections,

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// logLimit is when the search for transactions in a member's binary logs is given up. No pass waits so long.
+	logLimit = 10 * time.Second
+	// logTries is how often it is tried. What could not be read then is taken for diverged.
+	logTries = 3
+)
+
+// logged is what is known of the errant transactions of one run of a mysqld by its binary log. Another run may be one after a CLONE,
+// after which the server may use a GTID for another transaction.
+type logged struct {
+	server   string // its UUID
+	run      int64
+	read     gtid.Set
+	harmless []topology.HarmlessTransaction
+	// search is under way, nil for none; failed counts those before it that failed.
+	search *logSearch
+	failed int
+}
+
+// logSearch is one search in the binary logs of a member.
+type logSearch struct {
+	wanted gtid.Set
+	task   Task
+
+	mu    sync.Mutex
+	over  bool
+	found []mysql.LoggedTransaction
+	err   error
+}
+
+// readLogs has each replica's errant transactions looked up in its binary log, once, and sets what is known of them.
+func (k *Looks) readLogs(ctx context.Context, o *topology.Observed, p LookPorts) {
+	errant := topology.OwnErrant(o)
+	for _, m := range o.Members {
+		if in := m.CurrentInstance(); in != nil && m.SQL.Access == topology.AccessVerified && errant[m.Name].IsEmpty() {
+			delete(k.logs, in.ID)
+		}
+	}
+	var tasks []func(context.Context)
+	for _, name := range slices.Sorted(maps.Keys(errant)) {
+		l := k.logOf(o.Members[name])
+		l.take()
+		if unread := errant[name].Subtract(l.read); l.search == nil && !unread.IsEmpty() {
+			l.begin(ctx, unread, p.Server(ctx, o.Members[name]), p.Threads)
+		}
+		if l.search != nil {
+			search := l.search
+			tasks = append(tasks, func(ctx context.Context) { search.task.Await(ctx, lookPatience) })
+		}
+	}
+	if len(tasks) > 0 {
+		p.Threads.All(ctx, tasks)
+	}
+	for name := range errant {
+		m := o.Members[name]
+		l := k.logOf(m)
+		l.take()
+		m.SQL.Replication.Own = topology.OwnTransactions{Reading: !l.read.Contains(errant[name]), Harmless: l.harmless}
+	}
+}
+
+// logOf returns what is known of a member's present run.
+func (k *Looks) logOf(m *topology.Member) *logged {
+	id := m.CurrentInstance().ID
+	if l := k.logs[id]; l == nil || l.run != m.SQL.Run || l.server != m.SQL.ServerUUID {
+		k.logs[id] = &logged{server: m.SQL.ServerUUID, run: m.SQL.Run}
+	}
+	return k.logs[id]
+}
+
+// begin begins a search.
+func (l *logged) begin(ctx context.Context, wanted gtid.Set, server LookedAt, threads Threads) {
+	search := &logSearch{wanted: wanted}
+	l.search = search
+	search.task = threads.Start(ctx, logLimit, func(ctx context.Context) {
+		found, err := server.LoggedTransactions(ctx, wanted.String())
+		search.mu.Lock()
+		defer search.mu.Unlock()
+		search.found, search.err, search.over = found, err, true
+	})
+}
+
+// take takes the answer of a search that is over. What it did not find counts as read, and as no harmless transaction.
+func (l *logged) take() {
+	search := l.search
+	if search == nil {
+		return
+	}
+	search.mu.Lock()
+	defer search.mu.Unlock()
+	if !search.over {
+		return
+	}
+	l.search = nil
+	if search.err != nil && l.failed+1 < logTries {
+		l.failed++
+		return
+	}
+	l.failed, l.read = 0, l.read.Union(search.wanted)
+	for _, t := range search.found {
+		if what, certain := t.ChangesNothing(); certain {
+			l.harmless = append(l.harmless, topology.HarmlessTransaction{GTID: t.GTID, What: what})
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package topology
+
+import (
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// mostOwn is how many errant transactions of a replica are looked up in its binary log. A replica with more is rebuilt.
+const mostOwn = 32
+
+// OwnTransactions is what the binary log of a replica shows of its errant transactions.
+type OwnTransactions struct {
+	// Reading is true while the binary log is read.
+	Reading bool
+	// Harmless are those that certainly change no data.
+	Harmless []HarmlessTransaction
+}
+
+// HarmlessTransaction is a transaction that changes no data.
+type HarmlessTransaction struct {
+	// GTID is its identifier, uuid:number, and What says what it is, for people.
+	GTID, What string
+}
+
+// harmless says whether all of some errant transactions are known to change no data.
+func (t OwnTransactions) harmless(errant gtid.Set) bool {
+	for _, one := range t.Harmless {
+		if set, err := gtid.Parse(one.GTID); err == nil {
+			errant = errant.Subtract(set)
+		}
+	}
+	return errant.IsEmpty()
+}
+
+// OwnErrant returns the errant transactions of each replica that committed all of its errant ones itself, and few of them: its own
+// binary log may show that they change no data. What a replica has under the UUID of another server may be something else there.
+func OwnErrant(o *Observed) map[string]gtid.Set {
+	primary := o.onlyWritable()
+	if primary == nil {
+		return nil
+	}
+	found := map[string]gtid.Set{}
+	for _, m := range o.Members {
+		if m == primary || !m.verified() || m.SQL.Replication == nil || m.cloning() {
+			continue
+		}
+		if errant := errantOf(m, primary); !errant.IsEmpty() && errant.WithoutSource(m.SQL.ServerUUID).IsEmpty() && errant.Count() <= mostOwn {
+			found[m.Name] = errant
+		}
+	}
+	return found
+}
+
+// errantOf returns the transactions that a replica executed and the primary did not, leaving out those of the primary's
+// own UUID: a replica may have received those while the primary still waits for more acknowledgements.
+func errantOf(m, primary *Member) gtid.Set {
+	return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)
+}
+
+// errant returns those of which it is not known that they change no data. While it is in doubt who led last, all are: what a voter holds
+// and the primary does not is what the doubt is about.
+func (p *pass) errant(m, primary *Member) gtid.Set {
+	errant := errantOf(m, primary)
+	if r := m.SQL.Replication; r != nil && p.plan.Records.ledLast(primary.Name) && (r.Own.Reading || r.Own.harmless(errant)) {
+		return gtid.Set{}
+	}
+	return errant
+}
+
+// adoption has the primary commit, empty, what replicas committed themselves and what changes no data. After that they hold nothing
+// that the primary does not.
+type adoption struct {
+	*pass
+	acks *acks
+}
+
+// adopt plans it for one replica at a time. Every member has to show that it holds none of those GTIDs: a member that is away may
+// have another transaction under one of them, and would keep it unnoticed.
+func (p *adoption) adopt(primary *Member) {
+	for _, m := range p.ordered() {
+		errant := errantOf(m, primary).Subtract(primary.SQL.Waiting)
+		if m == primary || errant.IsEmpty() || !counts(m) || !m.following() || m.SQL.Replication.Own.Reading || !m.SQL.Replication.Own.harmless(errant) {
+			continue
+		}
+		p.waitAtMost(waitMySQL)
+		if !p.mayAdopt(primary) || !p.onlyHolder(m, errant) {
+			continue
+		}
+		a := AdoptHarmless{Member: primary.Name, Replica: m.Name, Epoch: p.plan.Membership.Epoch}
+		for _, t := range m.SQL.Replication.Own.Harmless {
+			if set, err := gtid.Parse(t.GTID); err == nil && errant.Contains(set) {
+				a.GTIDs, a.What = append(a.GTIDs, t.GTID), t.What
+			}
+		}
+		p.retry(waitMySQL/2, a)
+		return
+	}
+}
+
+// mayAdopt says whether nothing else is under way that the primary, or who votes, has to be settled for.
+func (p *adoption) mayAdopt(primary *Member) bool {
+	row, rec := p.plan.Membership, p.plan.Records
+	settled := !p.unconfirmed && row.Settled() && rec.Leaving == "" && rec.ledLast(primary.Name) && !rec.AloneUnknown
+	return settled && !p.busy(primary.Name) && !p.acks.changingVotes() && (!p.Lossless || p.acks.sufficesFor(*row, primary))
+}
+
+// onlyHolder says whether every other member and voter is reached and holds none of the transactions of one member, neither executed
+// nor received, nor could commit any under the same UUID.
+func (p *adoption) onlyHolder(m *Member, errant gtid.Set) bool {
+	if slices.ContainsFunc(p.plan.Membership.Voters, func(name string) bool { return p.Members[name] == nil }) {
+		return false
+	}
+	for _, other := range p.Members {
+		if other == m {
+			continue
+		}
+		if !counts(other) || other.SQL.ServerUUID == m.SQL.ServerUUID || !other.position().Intersect(errant).IsEmpty() {
+			return false
+		}
+	}
+	return true
+}

@@ -51,19 +51,20 @@ func (f flushing) once() {
 	switch kind {
 	case 0:
 		w.say("PEOPLE: %s: rows are written to a replica", s.on.member)
-		s.writeByHand(false)
+		writeByHand(s, false)
 	case 1:
 		// What people do who read how errant transactions are got rid of, and do it in the wrong place.
-		t := s.writeByHand(false)
+		t := writeByHand(s, false)
 		w.say("PEOPLE: %s: rows are written to a replica", s.on.member)
 		if to := w.serverOf(other); to != nil && to != s && mayBeWrittenTo(to) {
 			w.say("PEOPLE: %s: an empty transaction with the same GTID", to.on.member)
+			w.ledger.covered.by[s.st.binlog[len(s.st.binlog)-1]] = to.st.uuid
 			t.harmless = true
-			to.logByHand(t)
+			logByHand(to, t)
 		}
 	default:
 		w.say("PEOPLE: %s: FLUSH STATUS on a replica", s.on.member)
-		s.writeByHand(true)
+		writeByHand(s, true)
 	}
 }
 
@@ -74,11 +75,11 @@ func mayBeWrittenTo(s *mysqld) bool {
 }
 
 // writeByHand commits a transaction that nobody else has. A harmless one changes no data.
-func (s *mysqld) writeByHand(harmless bool) transaction {
-	return s.logByHand(transaction{uuid: s.st.uuid, number: s.w.ledger.next(s.st.uuid, s.st.executed.bitset), client: -1, harmless: harmless})
+func writeByHand(s *mysqld, harmless bool) transaction {
+	return logByHand(s, transaction{uuid: s.st.uuid, number: s.w.ledger.next(s.st.uuid, s.st.executed.bitset), client: -1, harmless: harmless})
 }
 
-func (s *mysqld) logByHand(t transaction) transaction {
+func logByHand(s *mysqld, t transaction) transaction {
 	id := s.w.ledger.record(t)
 	s.st.binlog = append(s.st.binlog, id)
 	s.st.committed = len(s.st.binlog)

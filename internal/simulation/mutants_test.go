@@ -183,7 +183,7 @@ var mutants = []mutant{
 	{
 		// A former primary's UUID among them: another member may hold what was committed under it.
 		name:   "what a replica has under another server's UUID is adopted, whoever else holds it or is away",
-		at:     11,
+		at:     879,
 		file:   harmlessFile,
 		old:    "!errant.IsEmpty() && errant.WithoutSource(m.SQL.ServerUUID).IsEmpty() && errant.Count() <= mostOwn",
 		new:    "!errant.IsEmpty() && errant.Count() <= mostOwn",

@@ -375,6 +375,6 @@ func (w *world) provoke(kind string) {
 // writeTo lets a person write to a replica.
 func (w *world) writeTo(s *mysqld) {
 	if mayBeWrittenTo(s) {
-		s.writeByHand(false)
+		writeByHand(s, false)
 	}
 }

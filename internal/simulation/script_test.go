@@ -195,7 +195,7 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 			w.recordInstance(in)
 		})
 	case "flush", "write":
-		in.server.writeByHand(d.Cmd == "flush")
+		writeByHand(in.server, d.Cmd == "flush")
 	case "stop-instance":
 		w.stopInstance(in)
 	case "terminate-instance":

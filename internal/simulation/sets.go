@@ -79,12 +79,36 @@ type ledger struct {
 	// byServer lists the transactions of each server UUID by their number in it.
 	byServer [][]int
 	// twins are the transactions that were given a GTID which another one has: only ever after a server was rebuilt.
-	twins map[int][]int
+	twins   map[int][]int
+	covered coveredUp
 	// parsed remembers the sets that were parsed.
 	parsed map[string]gtid.Set
 }
 
-func newLedger() *ledger { return &ledger{twins: map[int][]int{}, parsed: map[string]gtid.Set{}} }
+// coveredUp are the transactions on replicas whose GTIDs people gave to empty ones elsewhere; hidden are those of them that nobody can
+// tell from the primary's any more.
+type coveredUp struct {
+	by     map[int]int // the server with the empty one
+	hidden bitset
+}
+
+// opened is told of every server that is opened: its empty transactions are the cluster's then.
+func (c *coveredUp) opened(uuid int) {
+	for id, by := range c.by {
+		if by == uuid {
+			c.hidden.add(id)
+		}
+	}
+}
+
+// beyond is what a replica holds and a primary does not, without what people have hidden.
+func (c *coveredUp) beyond(replica, primary bitset) []int {
+	return slices.DeleteFunc(replica.without(primary), c.hidden.has)
+}
+
+func newLedger() *ledger {
+	return &ledger{twins: map[int][]int{}, covered: coveredUp{by: map[int]int{}}, parsed: map[string]gtid.Set{}}
+}
 
 func (l *ledger) newServer() int {
 	l.byServer = append(l.byServer, nil)

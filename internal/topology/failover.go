@@ -270,7 +270,7 @@ func (p *failover) promote(row Membership) {
 		return
 	}
 	m := p.Members[proof.Candidate]
-	if p.silenceSources(m) || !p.attains(m, row, proof) {
+	if !p.attains(m, row, proof) {
 		return
 	}
 	if m.Name == row.Primary {
@@ -301,6 +301,9 @@ func (p *failover) mayStillServe(row Membership) bool {
 
 // attains says whether a candidate has, or has received, what its promotion is proven for, and plans what gets it there.
 func (p *failover) attains(m *Member, row Membership, proof Proof) bool {
+	if p.silenceSources(m) {
+		return false // what it has to hold may still grow
+	}
 	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && !m.SQL.Executed.Contains(m.SQL.Replication.Retrieved) && in != nil {
 		// It cannot apply what it received as long as those wait, and must not answer them.
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " is to be promoted once it is powered off: commits wait on it that nobody may acknowledge any more"}

@@ -324,11 +324,16 @@ type Replication struct {
 	UpToDate bool
 	// LateSince is since when a replica has not been prompt; zero while it is, and while that is not known.
 	LateSince time.Time
-	// Missing is how many transactions it lacks then, CatchUp how long receiving them takes at the present rate; 0 while unknown.
-	Missing uint64
-	CatchUp time.Duration
+	Backlog
 	// Own is what its binary log shows of its errant transactions.
 	Own OwnTransactions
+}
+
+// Backlog is what a late replica has still to receive.
+type Backlog struct {
+	// Missing is how many transactions it lacks, CatchUp how long receiving them takes at the present rate; 0 while unknown.
+	Missing uint64
+	CatchUp time.Duration
 }
 
 // Replication.IOState as performance_schema spells it.

@@ -99,8 +99,7 @@ func (p *process) send(what string, timeout, before, after int64, effect func() 
 	case w.shape.weather.throttled && w.chance(80):
 		return fmt.Errorf("%s: %w", what, errThrottled)
 	}
-	p.takes(before)
-	err := effect()
+	err := p.awaitEffect(before, effect)
 	if err != nil {
 		w.say("%s: %s: %v", p.op.name, what, err)
 	}
@@ -115,6 +114,16 @@ func (p *process) send(what string, timeout, before, after int64, effect func() 
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// awaitEffect waits until EC2 has carried something out, which it does whatever becomes of who asked for it meanwhile.
+func (p *process) awaitEffect(ms int64, effect func() error) (err error) {
+	if ms <= 0 {
+		return effect()
+	}
+	p.w.after(ms, func() { err = effect() })
+	p.sleep(ms)
+	return err
 }
 
 // takes lets the time of a call pass.

@@ -351,7 +351,7 @@ func (w *world) checkTold(s *mysqld) {
 	}
 	w.meddling.opened[s.st] = w.now
 	for id, c := range w.meddling.uncovered {
-		if c.on == s.st {
+		if c.on == s.st && s.st.content.has(id) {
 			continue
 		}
 		if !s.st.content.has(id) && c.seen() && len(w.kube.records.Uncovered) == 0 && !c.reported(w) {

@@ -111,14 +111,27 @@ func (w *world) left() left {
 	return l
 }
 
+// instances lists all of them: those of one account, of all tests, do not fit on a page.
+func (a *account) instances(ctx context.Context) ([]types.Reservation, error) {
+	var all []types.Reservation
+	for pages := awsec2.NewDescribeInstancesPaginator(a.api, &awsec2.DescribeInstancesInput{}); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Reservations...)
+	}
+	return all, nil
+}
+
 func (a *account) look(ctx context.Context) (left, error) {
 	var l left
 	live := map[string]bool{}
-	instances, err := a.api.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{})
+	instances, err := a.instances(ctx)
 	if err != nil {
 		return l, err
 	}
-	for _, r := range instances.Reservations {
+	for _, r := range instances {
 		for _, i := range r.Instances {
 			if state := string(i.State.Name); state != inventory.StateTerminated && state != inventory.StateShuttingDown {
 				id := aws.ToString(i.InstanceId)

@@ -65,9 +65,9 @@ func TestMachineWhileAnUpgradeIsHeldBack(t *testing.T) {
 // machineOf returns a member's instance that lives, nil for none.
 func (w *world) machineOf(ordinal int) *types.Instance {
 	w.t.Helper()
-	out, err := w.account.api.DescribeInstances(w.t.Context(), &awsec2.DescribeInstancesInput{})
+	all, err := w.account.instances(w.t.Context())
 	must(w.t, err)
-	for _, r := range out.Reservations {
+	for _, r := range all {
 		for i := range r.Instances {
 			in := &r.Instances[i]
 			if state := string(in.State.Name); tagOf(in.Tags, v1alpha1.TagMember) == fmt.Sprintf("%s-%d", w.cluster.Name, ordinal) && state != inventory.StateTerminated && state != inventory.StateShuttingDown {

@@ -1,5 +1,5 @@
 // Package bootstrap renders the user data of a member's instance: one shell script that installs itself and its systemd
-// units, which mount the data volume, bring mysqld up on it, and ask for a certificate (DESIGN §4).
+// units, which mount the data volume, bring mysqld up on it, and ask for a certificate.
 package bootstrap
 
 import (

@@ -4,7 +4,7 @@ package mysql
 // that no outage ends in a commit without acknowledgement.
 const SourceTimeout = "4294967295"
 
-// PinnedSettings are the dynamic variables that the promise of no lost commit rests on (DESIGN §5), with their values.
+// PinnedSettings are the dynamic variables that the promise of no lost commit rests on, with their values.
 // They are in my.cnf too; whoever changes them at run time is overruled by PinSettings.
 // What belongs to a member's role (super_read_only, who waits, who acknowledges) is set by the methods for it.
 func PinnedSettings() map[string]string {

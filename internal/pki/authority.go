@@ -1,5 +1,5 @@
 // Package pki is the certificate authority of one cluster: it makes itself, issues the operator's client certificate,
-// and signs the public keys of members whose requests carry the right seal (DESIGN §4). It has no state of its own and
+// and signs the public keys of members whose requests carry the right seal. It has no state of its own and
 // does no input or output; who stores the keys is the caller's business.
 package pki
 

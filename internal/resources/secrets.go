@@ -94,7 +94,7 @@ func AppSecret(c *v1alpha1.MySQLCluster, credentials AppCredentials) *corev1ac.S
 		})
 }
 
-// MembersConfigMap holds the incarnation of each member's instance and volume (DESIGN §3); members is JSON.
+// MembersConfigMap holds the incarnation of each member's instance and volume; members is JSON.
 func MembersConfigMap(c *v1alpha1.MySQLCluster, members []byte) *corev1ac.ConfigMapApplyConfiguration {
 	name := NamesOf(c.Name).Members
 	return corev1ac.ConfigMap(name, c.Namespace).

@@ -32,7 +32,7 @@ func (c *client) act() {
 		c.again(second/2, 4*second)
 		return
 	case !s.writable && s.sourceEnabled && s.st.source == "" && w.shape.volumesLost == 0 && w.chance(30):
-		// XA COMMIT of a transaction that was prepared before passes super_read_only (fact 28). Beside a lost volume it may
+		// XA COMMIT of a transaction that was prepared before passes super_read_only (fact 35). Beside a lost volume it may
 		// leave two members that each hold what the lost one may have acknowledged, and no proof.
 		w.say("%s: a prepared transaction is committed although it is read-only", s.on.member)
 	case !s.writable:

@@ -417,7 +417,7 @@ func (p *failover) fenceOthers(receivingFrom *Member) bool {
 }
 
 // silenceSources plans to have the read-only members that were reached answer no commit any more, but for the one that is to lead, and says
-// whether one of them still might: XA COMMIT passes super_read_only (fact 28), and a replica that was not reached may acknowledge it.
+// whether one of them still might: XA COMMIT passes super_read_only (fact 35), and a replica that was not reached may acknowledge it.
 func (p *failover) silenceSources(leader *Member) bool {
 	found := false
 	for _, m := range p.ordered() {

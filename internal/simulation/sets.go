@@ -92,7 +92,7 @@ type coveredUp struct {
 	hidden bitset
 }
 
-// opened is told of every server that is opened: its empty transactions are the cluster's then.
+// opened records that a server is opened for writes: its empty transactions are those of the cluster then.
 func (c *coveredUp) opened(uuid int) {
 	for id, by := range c.by {
 		if by == uuid {

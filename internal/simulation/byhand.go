@@ -58,9 +58,10 @@ func (f flushing) once() {
 		w.say("PEOPLE: %s: rows are written to a replica", s.on.member)
 		if to := w.serverOf(other); to != nil && to != s && mayBeWrittenTo(to) {
 			w.say("PEOPLE: %s: an empty transaction with the same GTID", to.on.member)
-			w.ledger.covered.by[s.st.binlog[len(s.st.binlog)-1]] = to.st.uuid
+			covered := s.st.binlog[len(s.st.binlog)-1]
 			t.harmless = true
 			logByHand(to, t)
+			w.ledger.covered.by[covered] = to.st.binlog[len(to.st.binlog)-1]
 		}
 	default:
 		w.say("PEOPLE: %s: FLUSH STATUS on a replica", s.on.member)

@@ -175,7 +175,7 @@ func (c writer) open() error {
 	return c.do(func(s *mysqld) error {
 		if !s.writable {
 			s.w.checkTold(s)
-			s.w.ledger.covered.opened(s.st.uuid)
+			s.w.ledger.covered.opened(s.st.executed.bitset)
 			s.writable, s.w.roles = true, true
 			s.w.say("%s: %s is writable", c.m.op.name, s.on.member)
 		}

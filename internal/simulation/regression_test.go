@@ -101,6 +101,7 @@ var regressions = []struct {
 	{1, 142700, "EC2's lists were late, and a termination that EC2 had taken was asked for three times a second"},
 	{1, 186382, "the same"},
 	{1, 641133, "what a replaced primary had gone on answering was judged by a promotion long after it had been reported, by the model"},
+	{1, 380288, "an empty transaction that a person had given the GTID of another replica's rows came to the primary by replication, by the model"},
 	{1, 681075, "an order that EC2 had been given took effect only when the operator that had given it was no longer frozen, by the model"},
 }
 

@@ -88,14 +88,14 @@ type ledger struct {
 // coveredUp are the transactions on replicas whose GTIDs people gave to empty ones elsewhere; hidden are those of them that nobody can
 // tell from the primary's any more.
 type coveredUp struct {
-	by     map[int]int // the server with the empty one
+	by     map[int]int // the empty one
 	hidden bitset
 }
 
-// opened records that a server is opened for writes: its empty transactions are those of the cluster then.
-func (c *coveredUp) opened(uuid int) {
+// opened records that a server is opened for writes: the empty transactions that it holds are those of the cluster then.
+func (c *coveredUp) opened(holds bitset) {
 	for id, by := range c.by {
-		if by == uuid {
+		if holds.has(by) {
 			c.hidden.add(id)
 		}
 	}

@@ -65,7 +65,7 @@ func TestMissingRelayLogIsReset(t *testing.T) {
 	}
 }
 
-// TestMissingRelayLogIsKept: nobody's relay log is reset without a primary, nor under one after which another may have led: what that one
+// TestMissingRelayLogIsKept: no relay log is reset without a primary, nor under one after which another may have led: what that one
 // had acknowledged may be in it.
 func TestMissingRelayLogIsKept(t *testing.T) {
 	for name, arrange := range map[string]func(s *scene){

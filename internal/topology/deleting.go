@@ -73,19 +73,21 @@ func because(why string) string {
 	return ": " + why
 }
 
-// shownBy is when EC2 shows whatever was made for the cluster. Once it is to be deleted nothing more is made.
+// shownBy is when EC2 shows whatever was made for the cluster: once it is to be deleted nothing more is made. A list from before that
+// moment proves nothing, however long nothing was made: it lacks what others made since.
 func (p *removal) shownBy() time.Time {
+	began := time.Unix(p.plan.Records.FinalAt, 0)
 	made := p.WatchedSince
-	if last := time.Unix(p.plan.Records.FinalAt, 0); made.After(last) {
-		made = last
+	if made.After(began) {
+		made = began
 	}
 	if p.DoubtAt.After(made) {
 		made = p.DoubtAt
 	}
-	if made.IsZero() {
-		return made
+	if shown := made.Add(settling); !made.IsZero() && shown.After(began) {
+		return shown
 	}
-	return made.Add(settling)
+	return began
 }
 
 // chooseFinalVolumes decides once, while mysqld can still be asked, whose volume the final snapshot is taken of: the

@@ -26,8 +26,9 @@ type world struct {
 	snapshots []Snapshot
 	group     string
 	database  bool
-	reach     bool   // EC2's API answers
-	unlisted  string // why it does not answer the list of snapshots, which it has not since the operator began
+	reach     bool         // EC2's API answers
+	unlisted  string       // why it does not answer the list of snapshots
+	listed    SnapshotList // its last answer to that, while it does not answer it
 	refused   map[string]time.Time
 	refusedIn map[string]string
 	retired   []string
@@ -129,7 +130,7 @@ func (w *world) observe() Observed {
 		Snapshots: SnapshotList{Known: slices.Clone(w.snapshots), Taken: w.now}, Members: map[string]*Member{}, Launchable: true, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
 	}
 	if w.unlisted != "" {
-		o.Snapshots = SnapshotList{Unanswered: w.unlisted}
+		o.Snapshots = SnapshotList{Known: slices.Clone(w.listed.Known), Taken: w.listed.Taken, Unanswered: w.unlisted}
 	}
 	for i := range w.snapshots {
 		if s := &w.snapshots[i]; s.State == "pending" && w.now.Sub(s.StartedAt) > 30*time.Second {
@@ -861,40 +862,49 @@ func TestDeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
 }
 
 // TestDeletionWithoutTheListOfSnapshots: without a final snapshot everything else goes, with one the volumes stay until EC2 says that it
-// is complete. The cluster is gone only after EC2 has listed its snapshots, also those of an earlier operator.
+// is complete. The cluster is gone only after EC2 has listed its snapshots since the deletion began, also those of an earlier operator.
 func TestDeletionWithoutTheListOfSnapshots(t *testing.T) {
 	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
-		w := newWorld(t, 3)
-		w.settle(300)
-		w.snapshots = append(w.snapshots, Snapshot{ID: "snap-earlier", Member: "orders-0", Purpose: quarantinePrefix + "1", State: snapshotCompleted, StartedAt: w.now})
-		w.unlisted = "the list is refused"
-		w.desired.Deleting, w.desired.DeletionPolicy = true, policy
-		var plan Plan
-		for range 100 {
-			if plan = w.pass(-1); plan.Gone {
-				t.Fatalf("%s: gone without the list of snapshots", policy)
-			}
+		t.Run("never listed, "+string(policy), func(t *testing.T) { deleteUnlisted(t, policy, false) })
+		t.Run("listed before, "+string(policy), func(t *testing.T) { deleteUnlisted(t, policy, true) })
+	}
+}
+
+func deleteUnlisted(t *testing.T, policy v1alpha1.DeletionPolicy, listed bool) {
+	w := newWorld(t, 3)
+	w.settle(300)
+	if listed {
+		w.listed.Taken = w.now
+		w.now = w.now.Add(time.Hour)
+	}
+	w.snapshots = append(w.snapshots, Snapshot{ID: "snap-earlier", Member: "orders-0", Purpose: quarantinePrefix + "1", State: snapshotCompleted, StartedAt: w.now})
+	w.unlisted = "the list is refused"
+	w.desired.Deleting, w.desired.DeletionPolicy = true, policy
+	var plan Plan
+	for range 100 {
+		if plan = w.pass(-1); plan.Gone {
+			t.Fatalf("%s: gone without the list of snapshots", policy)
 		}
-		if plan.Waiting.Reason != v1alpha1.ReasonSnapshotsUnknown || !strings.HasSuffix(plan.Waiting.Message, w.unlisted) {
-			t.Errorf("%s: it waits for %+v", policy, plan.Waiting)
+	}
+	if plan.Waiting.Reason != v1alpha1.ReasonSnapshotsUnknown || !strings.HasSuffix(plan.Waiting.Message, w.unlisted) {
+		t.Errorf("%s: it waits for %+v", policy, plan.Waiting)
+	}
+	kept, up := policy != v1alpha1.DeletionPolicyDelete, 0
+	for _, m := range w.machines {
+		if m.State != stateTerminated {
+			up++
 		}
-		kept, up := policy != v1alpha1.DeletionPolicyDelete, 0
-		for _, m := range w.machines {
-			if m.State != stateTerminated {
-				up++
-			}
-		}
-		if final := policy == v1alpha1.DeletionPolicySnapshot; (len(w.volumes) == 3) != kept || (up > 0) != final || (w.group != "") != final {
-			t.Errorf("%s: %d volumes and %d instances, group %q", policy, len(w.volumes), up, w.group)
-		}
-		w.unlisted = ""
-		w.settle(100)
-		if left := slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return s.ID == "snap-earlier" }); left != (policy == v1alpha1.DeletionPolicyRetain) {
-			t.Errorf("%s: the snapshots are %+v", policy, w.snapshots)
-		}
-		if (len(w.volumes) == 0) == (policy == v1alpha1.DeletionPolicyRetain) {
-			t.Errorf("%s: %d volumes are left", policy, len(w.volumes))
-		}
+	}
+	if final := policy == v1alpha1.DeletionPolicySnapshot; (len(w.volumes) == 3) != kept || (up > 0) != final || (w.group != "") != final {
+		t.Errorf("%s: %d volumes and %d instances, group %q", policy, len(w.volumes), up, w.group)
+	}
+	w.unlisted = ""
+	w.settle(100)
+	if left := slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return s.ID == "snap-earlier" }); left != (policy == v1alpha1.DeletionPolicyRetain) {
+		t.Errorf("%s: the snapshots are %+v", policy, w.snapshots)
+	}
+	if (len(w.volumes) == 0) == (policy == v1alpha1.DeletionPolicyRetain) {
+		t.Errorf("%s: %d volumes are left", policy, len(w.volumes))
 	}
 }
 

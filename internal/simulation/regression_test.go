@@ -102,6 +102,7 @@ var regressions = []struct {
 	{1, 186382, "the same"},
 	{1, 641133, "what a replaced primary had gone on answering was judged by a promotion long after it had been reported, by the model"},
 	{1, 380288, "an empty transaction that a person had given the GTID of another replica's rows came to the primary by replication, by the model"},
+	{1, 782106, "two voters had lost their relay logs while it was in doubt who led last, and neither was reset"},
 	{1, 681075, "an order that EC2 had been given took effect only when the operator that had given it was no longer frozen, by the model"},
 }
 

@@ -163,7 +163,7 @@ func (p *replication) connect(m, primary *Member) Step {
 	r := m.SQL.Replication
 	idle := r == nil || r.IOState == ioOff
 	switch {
-	case r.relayLogMissing() && !p.acks.leaderDoubted():
+	case r.relayLogMissing() && (!p.acks.leaderDoubted() || !p.dispensed(m, primary)):
 		return p.resetRelayLog(m, primary)
 	case m.stuck(p.Now):
 		return p.mend(m, primary, source.Address)
@@ -205,10 +205,9 @@ func (p *replication) mend(m, primary *Member, address string) Step {
 	return p.seeding.rebuild(m, primary, m.SQL.Executed.String())
 }
 
-// resetRelayLog has a member whose relay log is missing receive again what it had not applied, and returns what it waits for. It takes a
-// primary that nobody may have led after: that holds everything acknowledged, and the member's word stays what it was, because it shows
-// nothing of that relay log either way. Where others acknowledge without it, it loses its vote first, so that no proof rests on that word
-// whatever took the file; where they do not, its disk is worth more than its vote.
+// resetRelayLog has a member whose relay log is missing receive again what it had not applied, and returns what it waits for. Its word stays
+// what it was, because it shows nothing of that relay log either way. Where others acknowledge without it, it loses its vote first, so that
+// no proof rests on that word whatever took the file; where they do not, its disk is worth more than its vote.
 func (p *replication) resetRelayLog(m, primary *Member) Step {
 	if p.dispensed(m, primary) && !p.votes.expel(m, primary) {
 		p.waitAtMost(waitMySQL)

@@ -29,6 +29,8 @@ type Start struct {
 	// Run tells it from another: the second in which it was, by the server's own clock. Every answer until the next start has the same
 	// one, also after a clock was set. 0 while unknown.
 	Run int64
+	// Memory names the memory of the run, by a random token that whoever observes it first gives it. Empty while it has no name.
+	Memory string
 }
 
 // Observation is what a member said of itself in one pass. Unless Access is AccessVerified only Access and Reason are set.
@@ -147,6 +149,9 @@ type Membership struct {
 	Previous []string
 	// W is how many acknowledgements the primary waits for.
 	W int
+	// Memory is, by voter, the name of the memory in which it held all that it had acknowledged. A voter that is not in it acknowledges
+	// only what is on its disk.
+	Memory map[string]string
 }
 
 // States of CloneProgress.

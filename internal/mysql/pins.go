@@ -13,7 +13,6 @@ func PinnedSettings() map[string]string {
 		"binlog_error_action":                  "ABORT_SERVER", // else a full disk ends the log, and commits go on without it
 		"innodb_flush_log_at_trx_commit":       "1",
 		"innodb_doublewrite":                   "ON",
-		"sync_relay_log":                       "1", // else a power cut loses what was acknowledged (fact 11)
 		"rpl_semi_sync_source_wait_point":      "AFTER_SYNC",
 		"rpl_semi_sync_source_wait_no_replica": "ON",
 		"rpl_semi_sync_source_timeout":         SourceTimeout,
@@ -39,6 +38,9 @@ func ReadOnlyPins() map[string]string {
 
 // MaxConnections is the variable that says how many connections a server takes.
 const MaxConnections = "max_connections"
+
+// RelaySync is the variable that says after how many events a replica syncs its relay log. my.cnf has 1.
+const RelaySync = "sync_relay_log"
 
 // PersistedLoad is OFF on a server that was started without what is persisted.
 const PersistedLoad = "persisted_globals_load"

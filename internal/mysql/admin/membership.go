@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -16,7 +17,7 @@ import (
 const (
 	createMembership = `CREATE TABLE IF NOT EXISTS nairobi_mysql.membership (
 		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
-		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
+		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, memory JSON NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
 	createHeartbeat = `CREATE TABLE IF NOT EXISTS nairobi_mysql.heartbeat (
 		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CONSTRAINT one_beat CHECK (id = 1)) ENGINE=InnoDB`
 
@@ -46,7 +47,10 @@ func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql
 				return err
 			}
 		}
-		return swapMembership(ctx, s, oldEpoch, row)
+		if err := addMemory(ctx, s, row); err != nil {
+			return err
+		}
+		return swapMembership(ctx, s, oldEpoch, row, present != nil && len(present.Memory) > 0)
 	})
 }
 
@@ -56,7 +60,7 @@ func compareEpoch(present *mysql.Membership, oldEpoch uint64, row mysql.Membersh
 	if present != nil {
 		epoch = present.Epoch
 		if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W &&
-			namesJSON(present.Voters) == namesJSON(row.Voters) && namesJSON(present.Previous) == namesJSON(row.Previous) {
+			namesJSON(present.Voters) == namesJSON(row.Voters) && namesJSON(present.Previous) == namesJSON(row.Previous) && maps.Equal(present.Memory, row.Memory) {
 			return true, nil
 		}
 	}
@@ -79,6 +83,30 @@ func createTables(ctx context.Context, s *conn.Session) error {
 	return nil
 }
 
+// addMemory adds the column that a table of an older release lacks, before the first row that needs it.
+func addMemory(ctx context.Context, s *conn.Session, row mysql.Membership) error {
+	if len(row.Memory) == 0 {
+		return nil
+	}
+	var there int
+	if err := s.Row(ctx, "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'membership' AND COLUMN_NAME = 'memory'", nil, &there); err != nil || there > 0 {
+		return err
+	}
+	return s.Change(ctx, "membership/add-memory", "ALTER TABLE nairobi_mysql.membership ADD COLUMN memory JSON NULL")
+}
+
+// memoryJSON writes who acknowledges from which memory, NULL for nobody.
+func memoryJSON(memory map[string]string) any {
+	if len(memory) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(memory)
+	if err != nil {
+		return nil // strings always encode
+	}
+	return string(text)
+}
+
 // namesJSON writes names in order, [] for none.
 func namesJSON(names []string) string {
 	text, err := json.Marshal(append([]string{}, slices.Sorted(slices.Values(names))...))
@@ -89,9 +117,13 @@ func namesJSON(names []string) string {
 }
 
 // swapMembership is one statement and so one transaction: the comparison is in its WHERE, or in the primary key.
-func swapMembership(ctx context.Context, s *conn.Session, oldEpoch uint64, row mysql.Membership) error {
-	const assignments = "epoch = ?, leader = ?, voters = ?, previous = ?, w = ?"
+func swapMembership(ctx context.Context, s *conn.Session, oldEpoch uint64, row mysql.Membership, hadMemory bool) error {
+	assignments := "epoch = ?, leader = ?, voters = ?, previous = ?, w = ?"
 	values := []any{row.Epoch, row.Primary, namesJSON(row.Voters), namesJSON(row.Previous), row.W}
+	if len(row.Memory) > 0 || hadMemory {
+		assignments += ", memory = ?"
+		values = append(values, memoryJSON(row.Memory))
+	}
 	op, query := "membership/insert", "INSERT IGNORE INTO nairobi_mysql.membership SET id = 1, "+assignments
 	if oldEpoch != 0 {
 		op, query = "membership/update", "UPDATE nairobi_mysql.membership SET "+assignments+" WHERE id = 1 AND epoch = ?"

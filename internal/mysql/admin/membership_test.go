@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -40,6 +41,44 @@ func TestMembership(t *testing.T) {
 	if err := m[2].WriteMembership(ctx, next.Epoch, mysql.Membership{Epoch: next.Epoch + 1, Voters: row.Voters, W: 1}); err == nil {
 		t.Error("a replica took a membership row")
 	}
+}
+
+// TestMembershipNamesMemories: the row says in which memory voters acknowledge. A table of an earlier release, which cannot, is read as one
+// that says so of nobody, and gets the column with the first row that needs it.
+func TestMembershipNamesMemories(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "ALTER TABLE nairobi_mysql.membership DROP COLUMN memory")
+	row := *m[0].Observe(ctx).Membership
+	if row.Epoch == 0 || len(row.Memory) != 0 {
+		t.Fatalf("without the column: %+v", row)
+	}
+	const column = "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'membership' AND COLUMN_NAME = 'memory'"
+	write := func(memory map[string]string, columns string) {
+		t.Helper()
+		next := row
+		next.Epoch, next.Memory = row.Epoch+1, memory
+		mysqltest.Must(t, m[0].WriteMembership(ctx, row.Epoch, next))
+		mysqltest.Must(t, m[0].WriteMembership(ctx, row.Epoch, next)) // done already
+		row = next
+		for _, member := range m {
+			mysqltest.WaitFor(t, "the row at a member", func() bool {
+				o := member.Observe(ctx)
+				return o.Membership != nil && o.Membership.Epoch == row.Epoch && maps.Equal(o.Membership.Memory, memory)
+			})
+		}
+		if n := mysqltest.Value(t, db, column); n != columns {
+			t.Errorf("%s columns for %v", n, memory)
+		}
+	}
+	write(nil, "0")
+	write(map[string]string{"orders-0": "one", "orders-1": "two"}, "1")
+	rival := row
+	rival.Memory = map[string]string{"orders-0": "one", "orders-1": "three"}
+	mysqltest.WantError(t, m[0].WriteMembership(ctx, row.Epoch-1, rival), mysql.ErrEpochChanged)
+	write(map[string]string{"orders-1": "three"}, "1")
+	write(nil, "1")
 }
 
 // TestMembershipTableLocked: a client that locks the table makes the row unknown, not the member silent.

@@ -39,6 +39,15 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 	})
 }
 
+// SetRelaySync sets after how many events the relay log is synced, until the server's next start. 1 counts from the next event on, and for
+// all of the open file; what a rotation closed was synced then (fact 32).
+func (m *Member) SetRelaySync(ctx context.Context, value string) (err error) {
+	defer m.h.Annotate(&err, "set "+mysql.RelaySync)
+	return m.h.Control(ctx, func(s *conn.Session) error {
+		return assign(ctx, s, "relay/sync", "SET GLOBAL "+mysql.RelaySync+" = ?", value)
+	})
+}
+
 // SetMaxConnections sets how many connections the server takes, 1 to 100,000, until its next start.
 func (m *Member) SetMaxConnections(ctx context.Context, limit int) (err error) {
 	defer m.h.Annotate(&err, "set "+mysql.MaxConnections)

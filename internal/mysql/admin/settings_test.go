@@ -325,3 +325,22 @@ func TestDatabase(t *testing.T) {
 	// Through the replica's Service name, as an application does it.
 	mysqltest.WaitFor(t, "the owner at a replica", func() bool { return m[1].Handle().Login(ctx, "shop", "pass-word-12") == nil })
 }
+
+// TestSetRelaySync: a member syncs its relay log as often as it is asked to until its next start, after which it syncs it again before it
+// acknowledges anything.
+func TestSetRelaySync(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	for _, value := range []string{"10000", "1", "10000"} {
+		mysqltest.Must(t, m[1].SetRelaySync(ctx, value))
+		if o := m[1].Observe(ctx); o.Settings[mysql.RelaySync] != value || len(o.Persisted) != 0 {
+			t.Errorf("%s: it is %s; persisted %v", value, o.Settings[mysql.RelaySync], o.Persisted)
+		}
+	}
+	w.Servers[1].Kill()
+	mysqltest.Up(t, w.Servers[1])
+	mysqltest.WaitFor(t, "an answer", func() bool { return m[1].Observe(ctx).Access == mysql.AccessVerified })
+	if got := m[1].Observe(ctx).Settings[mysql.RelaySync]; got != "1" {
+		t.Errorf("after a start it is %s", got)
+	}
+}

@@ -15,6 +15,7 @@ import (
 // Source: MySQL Server Error Message Reference, 9.x.
 const (
 	ErBadDatabase            = 1049
+	ErBadColumn              = 1054
 	erServerShutdown         = 1053
 	erNoSuchThread           = 1094
 	erNetRead                = 1158

@@ -39,6 +39,7 @@ var statusVariables = []string{
 var otherVariables = []string{
 	mysql.MaxConnections,
 	mysql.PersistedLoad,
+	mysql.RelaySync,
 	offlineMode,
 	transactionReadOnly,
 	"rpl_semi_sync_replica_enabled",
@@ -55,6 +56,7 @@ const (
 	factLink      = "link"
 	factInstance  = "instance"
 	factStranger  = "stranger"
+	factMemory    = "memory"
 )
 
 // facts is everything about a server that is a name and a value, read in one statement, by kind and name.
@@ -78,6 +80,7 @@ func factsQuery(watched []string) string {
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
 		UNION ALL ` + strangerSessions + `
+		UNION ALL ` + memoryNames + `
 		UNION ALL SELECT '` + factInstance + `', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
 		UNION ALL SELECT '` + factInstance + `', 'clock', UNIX_TIMESTAMP(NOW(6))
 		UNION ALL SELECT '` + factInstance + `', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`

@@ -15,8 +15,12 @@ import (
 func ReadMembership(ctx context.Context, s *conn.Session) (row *mysql.Membership, known bool) {
 	row = &mysql.Membership{}
 	var voters, previous string
-	err := s.Row(ctx, "SELECT epoch, leader, voters, previous, w FROM nairobi_mysql.membership WHERE id = 1", nil,
-		&row.Epoch, &row.Primary, &voters, &previous, &row.W)
+	var memory sql.NullString
+	const fields, from = "SELECT epoch, leader, voters, previous, w", " FROM nairobi_mysql.membership WHERE id = 1"
+	err := s.Row(ctx, fields+", memory"+from, nil, &row.Epoch, &row.Primary, &voters, &previous, &row.W, &memory)
+	if conn.IsServerError(err, conn.ErBadColumn) { // of a release that did not have it
+		err = s.Row(ctx, fields+from, nil, &row.Epoch, &row.Primary, &voters, &previous, &row.W)
+	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows), conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase):
 		return nil, true
@@ -24,6 +28,9 @@ func ReadMembership(ctx context.Context, s *conn.Session) (row *mysql.Membership
 		return nil, false
 	}
 	if json.Unmarshal([]byte(voters), &row.Voters) != nil || json.Unmarshal([]byte(previous), &row.Previous) != nil {
+		return nil, false
+	}
+	if memory.Valid && json.Unmarshal([]byte(memory.String), &row.Memory) != nil {
 		return nil, false
 	}
 	return row, true

@@ -87,6 +87,9 @@ func (m *Observer) read(ctx context.Context, s *conn.Session) (mysql.Observation
 		return o, fmt.Errorf("read the server's variables: %w", err)
 	}
 	m.interpret(facts, &o)
+	if o.Memory = facts.memory(); o.Memory == "" {
+		o.Memory = nameMemory(ctx, s)
+	}
 	if o.Replication, err = ReplicationStatus(ctx, s); err != nil {
 		return o, fmt.Errorf("read the state of replication: %w", err)
 	}
@@ -101,7 +104,7 @@ func (m *Observer) read(ctx context.Context, s *conn.Session) (mysql.Observation
 // readFacts reads what factsQuery asks for.
 func (m *Observer) readFacts(ctx context.Context, s *conn.Session) (facts, error) {
 	found := facts{values: map[string]map[string]string{
-		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {},
+		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {}, factMemory: {},
 	}}
 	began := m.h.Options().Clock.Now()
 	var kind, name, value sql.RawBytes // of the one row

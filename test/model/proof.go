@@ -95,14 +95,14 @@ func (p *pass) countVoters(voters members) (transactions, bool) {
 	if p.s.records.aloneUnknown && n == 2 {
 		needed = n
 	}
-	others := n - len(counting)
-	if len(counting) < needed {
-		if !p.rules.allReached || len(all) < n {
-			return 0, false
-		}
-		counting = all
+	if len(counting) < needed && (!p.rules.allReached || len(all) < n) {
+		return 0, false
 	}
-	return heldByAtLeast(max(w+1-others, 1), counting), true
+	others := n - len(counting)
+	if others > w { // none of those that count need hold it: its primary does, whatever it forgot
+		return heldByAtLeast(1, all), true
+	}
+	return heldByAtLeast(w+1-others, counting), true
 }
 
 // heldByAtLeast returns the transactions that are in so many positions.

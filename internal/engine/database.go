@@ -56,6 +56,8 @@ func (x *Execution) lead(ctx context.Context, m Member, action topology.Action) 
 		return true, x.withPrimary(ctx, a.Primary, func(primary Member) error { return steps.AdmitVoter(ctx, primary, m, a) })
 	case topology.RemoveVoter:
 		return true, steps.RemoveVoter(ctx, m, a)
+	case topology.Certify:
+		return true, x.certify(ctx, m, a)
 	case topology.SettleVoters:
 		return true, steps.SettleVoters(ctx, m, a)
 	case topology.RemoveAllVoters:
@@ -96,6 +98,8 @@ func (x *Execution) equip(ctx context.Context, m Member, action topology.Action)
 		return true, x.Database.Recover(ctx, a)
 	case topology.Adopt:
 		return true, m.Adopt(ctx, a)
+	case topology.SetRelaySync:
+		return true, m.SetRelaySync(ctx, a.Value)
 	case topology.PinSettings:
 		return true, m.PinSettings(ctx, a)
 	case topology.ApplySettings:
@@ -130,6 +134,17 @@ func (x *Execution) detachedWrite(ctx context.Context) steps.Detach {
 		}
 		return nil
 	}
+}
+
+func (x *Execution) certify(ctx context.Context, primary Member, a topology.Certify) error {
+	if a.Voter == "" {
+		return steps.Certify(ctx, primary, nil, a)
+	}
+	voter, err := x.Database.Member(ctx, a.Voter)
+	if err != nil {
+		return err
+	}
+	return steps.Certify(ctx, primary, voter, a)
 }
 
 func (x *Execution) promote(ctx context.Context, m Member, a topology.Promote) error {

@@ -202,7 +202,7 @@ func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topol
 	}
 	sql.MembershipKnown = o.MembershipKnown
 	if o.Membership != nil {
-		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W}
+		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W, Memory: o.Membership.Memory}
 	}
 	if rep := o.Replication; rep != nil {
 		sql.Replication = &topology.Replication{

@@ -70,6 +70,7 @@ type Member interface {
 	// Adopt makes a copied volume's data this cluster's own, and records it.
 	Adopt(ctx context.Context, a topology.Adopt) error
 	CloneFrom(ctx context.Context, donorAddress string) error
+	SetRelaySync(ctx context.Context, value string) error
 	PinSettings(ctx context.Context, a topology.PinSettings) error
 	// ApplySettings persists settings, and says whether they wait for a restart. It calls before ahead of the first that does.
 	// mysql.ErrSettingRefused: mysqld did not take some.

@@ -62,7 +62,7 @@ type Detach func(write func(context.Context) error) error
 
 // row translates the planner's membership into the SQL plane's.
 func row(m topology.Membership) mysql.Membership {
-	return mysql.Membership{Epoch: m.Epoch, Primary: m.Primary, Voters: m.Voters, Previous: m.Previous, W: m.W}
+	return mysql.Membership{Epoch: m.Epoch, Primary: m.Primary, Voters: m.Voters, Previous: m.Previous, W: m.W, Memory: m.Memory}
 }
 
 // Bootstrap makes the first primary. Nobody else votes yet, so it waits for nobody.

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -55,6 +56,25 @@ func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) er
 		return err
 	}
 	return primary.WriteMembership(ctx, a.Next.Epoch, row(a.Settled))
+}
+
+// Certify writes the row that says in which memory voters acknowledge. What the voter that it is about may have acknowledged before it was
+// observed lies before an empty transaction in the primary's binary log: when that one is answered all of it is executed there. Where
+// another row was written since this was planned, as that of a promotion, the next plan goes by that.
+func Certify(ctx context.Context, primary, voter Server, a topology.Certify) error {
+	if voter != nil {
+		if err := primary.CommitEmptyTransaction(ctx); err != nil {
+			return err
+		}
+		if err := holdsWhatPrimaryHad(ctx, primary, voter, a.Member); err != nil {
+			return err
+		}
+	}
+	err := primary.WriteMembership(ctx, a.From.Epoch, row(a.Next))
+	if errors.Is(err, mysql.ErrEpochChanged) {
+		return nil
+	}
+	return err
 }
 
 // SettleVoters confirms a change of the voters that was acknowledged and then cut off.

@@ -6,10 +6,30 @@ type acks struct {
 	*pass
 }
 
+const (
+	// relaySynced is the value of sync_relay_log with which a replica has on disk what it acknowledges.
+	relaySynced = "1"
+	// relayUnsynced is the one with which it has it in memory: after so many events at the latest it is on disk.
+	relayUnsynced = "10000"
+)
+
+// ownMemory says whether a member has itself executed a row that says in which memory it acknowledges. Whoever reaches it then sees
+// that row, or a newer one: only so its relay log need not be synced.
+func (m *Member) ownMemory() bool {
+	row := m.SQL.Membership
+	return row != nil && row.Memory[m.Name] != ""
+}
+
+// mayAcknowledge says whether what a member acknowledges is where the rows say.
+func (m *Member) mayAcknowledge() bool { return m.SQL.RelaySync == relaySynced || m.ownMemory() }
+
 // acknowledges says whether a voter is to acknowledge. A primary that waits needs its acknowledgements until it no longer
 // does. One whose removal was begun gives none, also while the row that removes it still waits for others.
 func (p *acks) acknowledges(m, primary *Member) bool {
 	row := p.plan.Membership
+	if !m.mayAcknowledge() || !m.certified(*row) && !p.plan.Records.ledLast(primary.Name) {
+		return false
+	}
 	return row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && !p.silenced(m) && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
 }
 
@@ -124,7 +144,7 @@ func (p *acks) changeIsAcknowledged(primary *Member) bool {
 func (p *acks) changingVotes() bool {
 	for _, a := range p.plan.Actions {
 		switch a.(type) {
-		case AdmitVoter, RemoveVoter, SettleVoters, RemoveAllVoters, RecordPrimary, SetSourceWait, LowerSourceWait:
+		case AdmitVoter, RemoveVoter, SettleVoters, RemoveAllVoters, RecordPrimary, SetSourceWait, LowerSourceWait, Certify:
 			return true
 		}
 	}

@@ -24,7 +24,7 @@ func Identity(action Action) any {
 		return LaunchInstance{Member: a.Member, Incarnation: a.Incarnation, Previous: a.Previous}
 	case StopInstance:
 		return StopInstance{Member: a.Member, InstanceID: a.InstanceID}
-	case SignCertificate, ApplyReceived, Promote, RecordPrimary, RemoveAllVoters, AdmitVoter:
+	case SignCertificate, ApplyReceived, Promote, RecordPrimary, RemoveAllVoters, AdmitVoter, Certify:
 		return ofMember{kind: reflect.TypeOf(a), member: a.Target()}
 	case Switchover:
 		return ofMember{reflect.TypeOf(a), a.Member, a.To + " " + a.Why}
@@ -228,6 +228,14 @@ type (
 		// Strangers is how many replicas acknowledged that are no members when this was planned: one that has left since counts.
 		Strangers int
 	}
+	// Certify writes the row that says in which memory voters hold what they acknowledged, once Voter, if there is one, has executed all that
+	// it can have acknowledged.
+	Certify struct {
+		Member, Voter string
+		From, Next    Membership
+	}
+	// SetRelaySync sets after how many events a member syncs its relay log, until its next start.
+	SetRelaySync struct{ Member, Value string }
 	// PinSettings puts pinned variables back that drifted.
 	PinSettings struct {
 		Member   string
@@ -286,6 +294,8 @@ func (a LowerSourceWait) Target() string        { return a.Member }
 func (a DisconnectStrangers) Target() string    { return a.Member }
 func (a CommitEmptyTransaction) Target() string { return a.Member }
 func (a AdoptHarmless) Target() string          { return a.Member }
+func (a Certify) Target() string                { return a.Member }
+func (a SetRelaySync) Target() string           { return a.Member }
 func (a PinSettings) Target() string            { return a.Member }
 func (a ApplySettings) Target() string          { return a.Member }
 func (a Restart) Target() string                { return a.Member }
@@ -402,6 +412,15 @@ func (a LowerSourceWait) String() string {
 }
 func (a DisconnectStrangers) String() string {
 	return fmt.Sprintf("disconnect replicas from %s that acknowledge and are no members", a.Member)
+}
+func (a Certify) String() string {
+	if a.Voter != "" {
+		return "record that " + a.Voter + " holds all that it acknowledged"
+	}
+	return "record in which memory the voters acknowledge"
+}
+func (a SetRelaySync) String() string {
+	return fmt.Sprintf("set sync_relay_log of %s to %s", a.Member, a.Value)
 }
 func (a PinSettings) String() string {
 	return fmt.Sprintf("put %s of %s back", strings.Join(sortedKeys(a.Settings), ", "), a.Member)

@@ -279,14 +279,17 @@ func (h *CommitHistory) recordStrangers(primary *Member, members map[string]*Mem
 }
 
 // durability are the variables without which what a replica has acknowledged does not survive a loss of power.
-var durability = []string{"innodb_flush_log_at_trx_commit", "sync_binlog", "sync_relay_log"}
+var durability = []string{"innodb_flush_log_at_trx_commit", "sync_binlog"}
 
 // unsynced returns the variable that lets a loss of power take from a member what it has written; empty for none.
 func (m *Member) unsynced(primary *Member) string {
 	for _, variable := range durability {
-		if _, drifted := m.SQL.Drifted[variable]; drifted && (m != primary || variable != "sync_relay_log") {
+		if _, drifted := m.SQL.Drifted[variable]; drifted {
 			return variable
 		}
+	}
+	if m != primary && !m.mayAcknowledge() {
+		return "sync_relay_log"
 	}
 	return ""
 }

@@ -11,8 +11,10 @@ import (
 // removal takes the cluster away: for good, or until it is to wake.
 type removal struct {
 	*pass
-	turns   *turns
-	volumes *volumes
+	acks         *acks
+	turns        *turns
+	volumes      *volumes
+	certificates *certificates
 }
 
 // delete takes a cluster down: choose what the final snapshot is taken of, stop, take it, terminate, delete volumes,

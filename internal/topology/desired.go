@@ -9,14 +9,21 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// Durability says who must hold a commit before it is answered, and where.
+type Durability struct {
+	// Lossless asks for semi-synchronous replication. Otherwise replication is asynchronous.
+	Lossless bool
+	// AckFromMemory lets voters acknowledge what is in their memory; otherwise only what is on their disk.
+	AckFromMemory bool
+}
+
 // Desired is the cluster's spec with every default filled in and every name resolved.
 type Desired struct {
 	// Cluster is the MySQLCluster's name; members are called <Cluster>-<ordinal>.
 	Cluster string
 	// Replicas is the number of members wanted, 1 to 9.
 	Replicas int
-	// Lossless asks for semi-synchronous replication. Otherwise replication is asynchronous.
-	Lossless bool
+	Durability
 	// MaxLag is how far a replica may be behind and still serve reads. It is taken out of service past twice that.
 	MaxLag time.Duration
 	// TemplateHash says what an instance is built from, in the words of the spec.

@@ -32,6 +32,7 @@ func (p *failover) choosePrimary() *Member {
 		return nil
 	}
 	p.plan.Records.Established = true
+	p.plan.Records.takeBack(p.Members)
 	p.plan.Membership = row
 	current, outdated := p.rivals(row)
 	if named := p.Members[row.Primary]; len(current) == 0 && len(outdated) == 1 && named != nil && named.verified() {
@@ -41,7 +42,7 @@ func (p *failover) choosePrimary() *Member {
 	}
 	p.unseat(outdated)
 	switch {
-	case len(current) == 1 && row.Primary == current[0].Name && !p.anotherMayLead(current[0]):
+	case len(current) == 1 && p.leads(current[0], *row):
 		return p.lead(current[0], *row)
 	case len(current) == 1:
 		return p.confirm(current[0], *row)
@@ -64,6 +65,12 @@ func (o Observed) rivals(row *Membership) (current, outdated []*Member) {
 		}
 	}
 	return current, outdated
+}
+
+// leads says whether a writable member is the primary without a proof: the newest row names it. Those who hold a newer one may have forgotten
+// it where they acknowledge from memory, so that there the records must name it as well.
+func (p *failover) leads(m *Member, row Membership) bool {
+	return row.Primary == m.Name && !p.anotherMayLead(m) && (len(row.Memory) == 0 || p.plan.Records.ledLast(m.Name))
 }
 
 // anotherMayLead says whether another member than the primary was to be opened for writes last, and nothing shows that it was not:
@@ -143,7 +150,7 @@ func (p *failover) confirm(m *Member, row Membership) *Member {
 	}
 	p.plan.Records.recordProven(m, p.nextEpoch(), proof)
 	if m.SQL.PendingCommits == 0 {
-		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m.Name)), SemiSync: p.Lossless && len(row.Voters) > 1})
+		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m)), SemiSync: p.Lossless && len(row.Voters) > 1})
 	}
 	return p.lead(m, row)
 }
@@ -280,7 +287,7 @@ func (p *failover) promote(row Membership) {
 		p.acks.beginUncovered(Uncovered{Primary: missed, Cause: unwatched, Fenced: true})
 	}
 	p.depose(row, proof.Candidate)
-	next := p.at(row.LedBy(m.Name))
+	next := p.at(row.LedBy(m))
 	p.plan.Records.recordProven(m, next.Epoch, proof)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
@@ -454,6 +461,9 @@ func (o Observed) notProven(row Membership, proof Proof) string {
 	switch {
 	case proof.Needs != "":
 		return fmt.Sprintf("no primary: %s may have acknowledged commits by itself since epoch %d and is not reached; bring it back", proof.Needs, o.Records.AloneSince)
+	case len(proof.Forgetful) > 0 && len(proof.Unreached)+len(proof.Forgetful) > len(row.Voters)-proof.Needed:
+		return fmt.Sprintf("no primary: %d of the %d voters must be reached that still have what they acknowledged from memory, or %s, which led last; not reached: %s; started since, and not yet seen to hold it all: %s; %s",
+			proof.Needed, len(row.Voters), row.Primary, orNone(strings.Join(proof.Unreached, ", ")), strings.Join(proof.Forgetful, ", "), advice)
 	case len(proof.Unreached) > len(row.Voters)-proof.Needed:
 		return fmt.Sprintf("no primary: %d of the %d voters must be reached to prove that no acknowledged commit is lost; not reached: %s; %s",
 			proof.Needed, len(row.Voters), strings.Join(proof.Unreached, ", "), advice)

@@ -31,7 +31,7 @@ type scene struct {
 func newScene() *scene {
 	s := &scene{
 		desired: Desired{
-			Cluster: "orders", Replicas: 3, Lossless: true, MaxLag: 30 * time.Second, TemplateHash: "t",
+			Cluster: "orders", Replicas: 3, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, TemplateHash: "t",
 			Subnets: []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
 		},
 		observed: Observed{
@@ -47,7 +47,7 @@ func newScene() *scene {
 			Name: name, Ordinal: i, RecordedVolume: fmt.Sprintf("vol-%d", i),
 			Instances: []Instance{{ID: fmt.Sprintf("i-%d", i), Incarnation: 1, State: stateRunning, Address: fmt.Sprintf("10.0.0.%d", i)}},
 			Volumes:   []Volume{{ID: fmt.Sprintf("vol-%d", i), Incarnation: 1, State: volumeInUse, AttachedTo: fmt.Sprintf("i-%d", i), AttachState: attachAttached}},
-			SQL:       SQL{Access: AccessVerified, ServerUUID: uuidOf(i), Executed: trx(0, 10), Membership: &row, MembershipKnown: true},
+			SQL:       SQL{Access: AccessVerified, ServerUUID: uuidOf(i), Executed: trx(0, 10), Membership: &row, MembershipKnown: true, Start: Start{Memory: "run-" + name}, Variables: Variables{RelaySync: relaySynced}},
 		}
 		if i == 0 {
 			m.SQL.Writable = true

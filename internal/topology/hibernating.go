@@ -6,8 +6,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// hibernate takes the instances of a cluster away and keeps its volumes: writes end, the replicas catch up, then every
-// instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
+// hibernate takes the instances of a cluster away and keeps its volumes: the voters acknowledge from disk, writes end, the replicas catch
+// up, then every instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
 func (p *removal) hibernate() {
 	p.volumes.recordVolumes()
 	p.turns.recordVersions() // the spec may ask for a newer one when it wakes
@@ -32,11 +32,30 @@ func (p *removal) hibernate() {
 	switch {
 	case !p.CloudReachable:
 		p.plan.Waiting = Finding{v1alpha1.ReasonHibernated, "waiting for EC2's API"}
-	case p.endWrites() || p.replicasBehind():
+	case p.leaveMemory() || p.endWrites() || p.replicasBehind():
 	default:
 		p.waitAtMost(waitEC2)
 		p.endInstances()
 	}
+}
+
+// leaveMemory has the voters that keep up acknowledge from disk, because their memory ends with their instances, and says whether one does
+// not yet. Where writes wait it is left: nobody would answer the row that says so.
+func (p *removal) leaveMemory() bool {
+	row, writable := p.plan.Membership, p.primaries()
+	if row == nil || len(row.Memory) == 0 || len(writable) != 1 || row.Primary != writable[0].Name || !p.acks.sufficesFor(*row, writable[0]) {
+		return false
+	}
+	primary := writable[0]
+	p.certificates.setRelaySync()
+	p.certificates.certify(primary)
+	for _, name := range row.Voters {
+		if m := p.Members[name]; row.Memory[name] != "" && m != nil && (m == primary || p.receives(m, primary) && p.caughtUp(m)) {
+			p.views[name].Step = waits("acknowledging from disk before it hibernates")
+			return true
+		}
+	}
+	return false
 }
 
 // endWrites plans to make every writable member read-only, and says whether one still is. Commits that wait for an

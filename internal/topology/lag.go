@@ -54,3 +54,9 @@ func (m *Member) behind() string {
 		return fmt.Sprintf(", %d h behind", int(lag.Hours()))
 	}
 }
+
+// caughtUp says whether a replica is near enough to the primary to be a voter.
+func (d Desired) caughtUp(m *Member) bool {
+	r := m.SQL.Replication
+	return r.LagKnown && r.Lag <= d.MaxLag && (!d.Lossless || r.UpToDate)
+}

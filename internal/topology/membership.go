@@ -1,6 +1,9 @@
 package topology
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Membership says who may acknowledge a commit: the row that the database itself keeps.
 type Membership struct {
@@ -16,6 +19,9 @@ type Membership struct {
 	Previous []string
 	// W is how many replicas must acknowledge a commit before its client is answered.
 	W int
+	// Memory is, by voter, the memory in which it held all that it had acknowledged. A voter that is not in it acknowledges only what is on
+	// its disk.
+	Memory map[string]string
 }
 
 // NobodyAnswers is a wait count that no cluster can meet: a source that waits for so many acknowledgements answers no commit any more.
@@ -41,25 +47,48 @@ func (m Membership) Has(member string) bool { return slices.Contains(m.Voters, m
 // together hold every acknowledged commit at least once. W = ⌊N/2⌋.
 func WaitFor(voters int) int { return voters / 2 }
 
-// With returns the next membership with one more voter, to be settled by another row.
-func (m Membership) With(member string) Membership {
+// With returns the next membership with one more voter, to be settled by another row. It acknowledges from the given memory; from disk
+// if that is empty.
+func (m Membership) With(member, memory string) Membership {
 	voters := append(slices.Clone(m.Voters), member)
 	slices.Sort(voters)
-	return Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters))}
+	next := Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters)), Memory: m.Memory}
+	return next.from(member, memory)
 }
 
 // Without returns the next membership with one voter less, to be settled by another row.
 func (m Membership) Without(member string) Membership {
 	voters := slices.DeleteFunc(slices.Clone(m.Voters), func(v string) bool { return v == member })
-	return Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters))}
+	next := Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters)), Memory: m.Memory}
+	return next.from(member, "")
 }
 
 // Confirmed returns the next membership with the last change of the voters settled.
 func (m Membership) Confirmed() Membership {
-	return Membership{Primary: m.Primary, Voters: slices.Clone(m.Voters), W: m.W}
+	return Membership{Primary: m.Primary, Voters: slices.Clone(m.Voters), W: m.W, Memory: maps.Clone(m.Memory)}
 }
 
-// LedBy returns the next membership, with another primary. A change that is under way stays so.
-func (m Membership) LedBy(member string) Membership {
-	return Membership{Primary: member, Voters: slices.Clone(m.Voters), Previous: slices.Clone(m.Previous), W: m.W}
+// LedBy returns the next membership, with another primary. A change that is under way stays so. What that one acknowledged it has
+// executed when it is opened, so it holds all of it in its present memory too; of the others the row knows what it knew.
+func (m Membership) LedBy(primary *Member) Membership {
+	next := Membership{Primary: primary.Name, Voters: slices.Clone(m.Voters), Previous: slices.Clone(m.Previous), W: m.W, Memory: m.Memory}
+	if m.Memory[primary.Name] == "" || primary.SQL.Memory == "" {
+		next.Memory = maps.Clone(m.Memory)
+		return next
+	}
+	return next.from(primary.Name, primary.SQL.Memory)
+}
+
+// from returns a copy in which a member acknowledges from a memory; from disk if that is empty.
+func (m Membership) from(member, memory string) Membership {
+	m.Memory = maps.Clone(m.Memory)
+	if memory == "" {
+		delete(m.Memory, member)
+		return m
+	}
+	if m.Memory == nil {
+		m.Memory = map[string]string{}
+	}
+	m.Memory[member] = memory
+	return m
 }

@@ -27,7 +27,8 @@ func newPlanner(d Desired, o Observed) *planner {
 	p.acks = &acks{pass: p.pass}
 	turns := &turns{pass: p.pass, acks: p.acks}
 	p.volumes = &volumes{pass: p.pass}
-	votes := &votes{pass: p.pass, acks: p.acks, turns: turns}
+	certificates := &certificates{pass: p.pass, acks: p.acks}
+	votes := &votes{pass: p.pass, acks: p.acks, turns: turns, certificates: certificates}
 	soundness := &soundness{pass: p.pass, votes: votes}
 	p.healing = &healing{pass: p.pass, acks: p.acks, soundness: soundness}
 	seeding := &seeding{pass: p.pass, turns: turns, votes: votes, healing: p.healing}
@@ -35,7 +36,7 @@ func newPlanner(d Desired, o Observed) *planner {
 	p.replication = &replication{pass: p.pass, acks: p.acks, turns: turns, votes: votes, soundness: soundness, seeding: seeding, failover: failover, adoption: &adoption{pass: p.pass, acks: p.acks}}
 	scaling := &scaling{pass: p.pass, acks: p.acks, turns: turns, volumes: p.volumes, votes: votes, healing: p.healing}
 	upgrades := &upgrades{pass: p.pass, acks: p.acks, turns: turns, votes: votes, healing: p.healing, seeding: seeding, scaling: scaling}
-	p.removal = &removal{pass: p.pass, turns: turns, volumes: p.volumes}
+	p.removal = &removal{pass: p.pass, acks: p.acks, turns: turns, volumes: p.volumes, certificates: certificates}
 	p.provisioning = &provisioning{pass: p.pass, turns: turns, volumes: p.volumes, votes: votes, failover: failover, scaling: scaling, upgrades: upgrades}
 	p.handover = &handover{pass: p.pass, acks: p.acks, turns: turns}
 	p.otherRollouts = &otherRollouts{pass: p.pass, turns: turns, handover: p.handover}

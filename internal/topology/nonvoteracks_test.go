@@ -43,7 +43,7 @@ func TestANewcomerAcknowledgesWhatItIsNeededFor(t *testing.T) {
 			for i := range 4 {
 				s.member(i).SQL.Membership = &old
 			}
-			admits := old.With("orders-3")
+			admits := old.With("orders-3", "")
 			admits.Epoch = 6
 			s.observed.Records.Epoch = 6
 			primary := s.member(0)
@@ -90,7 +90,7 @@ func TestWhoMayAcknowledge(t *testing.T) {
 			voters = append(voters, string(rune('a'+i)))
 		}
 		settled := Membership{Voters: voters, W: WaitFor(n)}
-		for _, change := range []Membership{settled.With("z"), settled.Without(voters[n-1])} {
+		for _, change := range []Membership{settled.With("z", ""), settled.Without(voters[n-1])} {
 			fewest := change.WaitCount()
 			for _, name := range change.Voters {
 				if change.MayAcknowledge(name) && !slices.Contains(settled.Voters, name) {

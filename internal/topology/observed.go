@@ -227,6 +227,8 @@ type Start struct {
 	StartedAt time.Time
 	// Run tells it from another, see mysql.Start; 0 while unknown.
 	Run int64
+	// Memory names the memory of the run, in which what it received may be that its relay log has not on disk. Empty while it has no name.
+	Memory string
 }
 
 // SQL is what a member's mysqld said of itself.
@@ -278,6 +280,8 @@ type Variables struct {
 	Misconfigured map[string]string
 	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
 	Persisted map[string]string
+	// RelaySync is sync_relay_log: after how many events the relay log is synced; empty while unknown.
+	RelaySync string
 	// PersistedIgnored is true when mysqld was started without what is persisted, as the instance does after two starts that
 	// failed.
 	PersistedIgnored bool

@@ -66,9 +66,10 @@ type Proof struct {
 	MayBeAcknowledged gtid.Set
 	// Void is what is not in that set only because members that hold everything acknowledged lack it.
 	Void gtid.Set
-	// Unreached are the voters that were not reached.
-	Unreached []string
-	// Needed is how many voters must be reached.
+	// Unreached are the voters that were not reached. Forgetful are those that were, and run in another memory than the one in which they
+	// held all that they had acknowledged.
+	Unreached, Forgetful []string
+	// Needed is how many voters must be reached that are not forgetful.
 	Needed int
 	// Needs is a member without which nothing can be proven, and that was not reached; empty when there is none.
 	Needs string
@@ -82,14 +83,7 @@ type Proof struct {
 // The row of a cluster whose primary was left alone is known to that primary only. Under an older row the one who left
 // must not pass for a holder of everything: the records say so, and while they are lost nobody is left out.
 func prove(row Membership, members map[string]*Member, records ClusterRecord) Proof {
-	proof := count(row.Voters, row.W, members, records)
-	if !row.Settled() {
-		before := count(row.Previous, WaitFor(len(row.Previous)), members, records)
-		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(before.MayBeAcknowledged)
-		if !before.enough() && proof.enough() {
-			proof.Unreached, proof.Needed, proof.reached = before.Unreached, before.Needed, before.reached
-		}
-	}
+	proof := mayBeAcknowledged(row, members, records)
 	if !proof.enough() {
 		return proof
 	}
@@ -126,6 +120,37 @@ func prove(row Membership, members map[string]*Member, records ClusterRecord) Pr
 	return proof
 }
 
+// mayBeAcknowledged finds what may have been acknowledged, if enough is reached to know: by the voters that have forgotten nothing; else
+// by the member that led last, on whose disk all of it is; else by all voters together, of whom one led last.
+func mayBeAcknowledged(row Membership, members map[string]*Member, records ClusterRecord) Proof {
+	proof := countBoth(row, members, records, false)
+	if proof.enough() {
+		return proof
+	}
+	if leader := durableLeader(row, members, records); leader != nil {
+		proof.MayBeAcknowledged, proof.reached = leader.position(), proof.Needed
+		return proof
+	}
+	if all := countBoth(row, members, records, true); all.enough() {
+		return all
+	}
+	return proof
+}
+
+// countBoth counts for the voters of a row, and while a change of the voters is under way for those before it as well.
+func countBoth(row Membership, members map[string]*Member, records ClusterRecord, forgetful bool) Proof {
+	proof := row.count(row.Voters, row.W, members, records, forgetful)
+	if row.Settled() {
+		return proof
+	}
+	before := row.count(row.Previous, WaitFor(len(row.Previous)), members, records, forgetful)
+	proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(before.MayBeAcknowledged)
+	if !before.enough() && proof.enough() {
+		proof.Unreached, proof.Forgetful, proof.Needed, proof.reached = before.Unreached, before.Forgetful, before.Needed, before.reached
+	}
+	return proof
+}
+
 // name makes a member the candidate.
 func (proof *Proof) name(best *Member) {
 	proof.Candidate, proof.MustHold = best.Name, best.position()
@@ -134,10 +159,38 @@ func (proof *Proof) name(best *Member) {
 	}
 }
 
+// certified says whether a voter holds all that it ever acknowledged, by what a row says of its memory. One of which the row says nothing
+// acknowledges from its disk. One that was opened, and replicates from nobody since, had executed all before its channel was dropped.
+func (m *Member) certified(row Membership) bool {
+	memory, own := row.Memory[m.Name], m.SQL.Membership
+	return memory == "" || memory == m.SQL.Memory || m.SQL.Replication == nil && own != nil && own.Primary == m.Name
+}
+
+// durableLeader returns the member that led last and has written a row since, if it is reached: all that was acknowledged it had
+// committed before, or held when it was opened, and so executed. Nil if there is none.
+func durableLeader(row Membership, members map[string]*Member, records ClusterRecord) *Member {
+	m := members[row.Primary]
+	if !counts(m) || !records.ledLast(m.Name) || m.SQL.Membership.Epoch != row.Epoch || m.SQL.Membership.Primary != m.Name {
+		return nil
+	}
+	if records.Leader == "" || len(row.Voters) == 1 || records.inTerm(row) && records.LeaderServer == m.SQL.ServerUUID {
+		return m
+	}
+	return nil
+}
+
+// anyForgets says whether a voter was reached that may have forgotten something, and the noted leader was not.
+func anyForgets(row Membership, members map[string]*Member, records ClusterRecord) bool {
+	if counts(members[records.Leader]) {
+		return false
+	}
+	return slices.ContainsFunc(row.Voters, func(name string) bool { return counts(members[name]) && !members[name].certified(row) })
+}
+
 // void is what of a set was acknowledged to nobody although enough voters hold it.
 func void(row Membership, members map[string]*Member, records ClusterRecord, set gtid.Set) gtid.Set {
 	var found gtid.Set
-	if records.LeaderEpoch != 0 && !records.inTerm(row) {
+	if records.LeaderEpoch != 0 && !records.inTerm(row) && !anyForgets(row, members, records) {
 		// The leader that was noted has not written a row yet: what the proof for it stood on still holds. What somebody has
 		// received and not executed may come from it.
 		found = records.void()
@@ -148,7 +201,10 @@ func void(row Membership, members map[string]*Member, records ClusterRecord, set
 		}
 	}
 	if records.ledLast(row.Primary) {
-		found = found.Union(unknownTo(members[row.Primary], row, set)).Union(unknownToFollowers(row, members, records, set))
+		if row.Memory[row.Primary] == "" || durableLeader(row, members, records) != nil {
+			found = found.Union(unknownTo(members[row.Primary], row, set))
+		}
+		found = found.Union(unknownToFollowers(row, members, records, set))
 	}
 	return set.Intersect(found)
 }
@@ -224,14 +280,15 @@ func counts(m *Member) bool {
 	return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() && m.forgets() == nil && m.SQL.Membership != nil
 }
 
-// count finds what may have been acknowledged under one set of voters. With h holders among the reached voters and u
-// unreached ones that is a transaction only if h + u ≥ W + 1: its primary and W replicas held it.
-func count(voters []string, w int, members map[string]*Member, records ClusterRecord) Proof {
+// count finds what may have been acknowledged under one set of voters. With h holders among the voters that have forgotten nothing and u
+// others that is a transaction only if h + u ≥ W + 1: its primary and W replicas held it. Where the others alone are so many, it is on the
+// disk of its primary, which is one of them: so it must be known that everybody was reached, which forgetful asks for.
+func (row Membership) count(voters []string, w int, members map[string]*Member, records ClusterRecord, forgetful bool) Proof {
 	proof := Proof{Needed: len(voters) - w}
-	if records.AloneUnknown {
+	if records.AloneUnknown || forgetful {
 		proof.Needed = len(voters)
 	}
-	var positions []gtid.Set
+	var positions, all []gtid.Set
 	for _, name := range voters {
 		m := members[name]
 		if !counts(m) {
@@ -245,11 +302,23 @@ func count(voters []string, w int, members map[string]*Member, records ClusterRe
 			proof.Unreached = append(proof.Unreached, name)
 			continue
 		}
-		positions = append(positions, m.position())
+		all = append(all, m.position())
+		if m.certified(row) {
+			positions = append(positions, m.position())
+		} else {
+			proof.Forgetful = append(proof.Forgetful, name)
+		}
 	}
 	proof.reached = len(positions)
-	if proof.enough() {
-		proof.MayBeAcknowledged = gtid.HeldByAtLeast(max(w+1-len(proof.Unreached), 1), positions)
+	if forgetful {
+		proof.reached = len(all)
+	}
+	switch others := len(proof.Unreached) + len(proof.Forgetful); {
+	case !proof.enough():
+	case others > w:
+		proof.MayBeAcknowledged = gtid.HeldByAtLeast(1, all)
+	default:
+		proof.MayBeAcknowledged = gtid.HeldByAtLeast(w+1-others, positions)
 	}
 	return proof
 }

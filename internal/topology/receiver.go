@@ -34,3 +34,8 @@ func (r *Replication) stopped() string {
 	}
 	return "its receiver stopped: " + r.ReceiverError
 }
+
+// receives says whether a member is connected to the primary as its replica.
+func (o Observed) receives(m, primary *Member) bool {
+	return m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && o.memberAt(m.SQL.Replication.SourceHost) == primary
+}

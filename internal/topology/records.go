@@ -166,6 +166,18 @@ type Term struct {
 	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged until Leader has written a row, as long as
 	// nobody else is opened for writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
 	LeaderVoid string `json:"leaderVoid,omitempty"`
+	// HandOver is the term that a hand-over to Leader is to end. It goes on if Leader is seen not to have been opened.
+	HandOver HandOver `json:"handOver,omitzero"`
+}
+
+// HandOver is a hand-over that was planned, and the term before it. Zero when none was.
+type HandOver struct {
+	To      string `json:"to"`
+	Leader  string `json:"leader,omitempty"`
+	Server  string `json:"server,omitempty"`
+	Epoch   uint64 `json:"epoch,omitempty"`
+	Void    string `json:"void,omitempty"`
+	Doubted bool   `json:"doubted,omitempty"`
 }
 
 // FinalSnapshots are those that a deletion takes.
@@ -208,9 +220,31 @@ func (r *ClusterRecord) recordLeader(m *Member, epoch uint64) {
 // recordOpened notes a member that is to be opened for writes. A doubt stays. One that is noted again, with nobody opened in between,
 // goes on as it was: all of its rows since the first time are of the one term.
 func (r *ClusterRecord) recordOpened(m *Member, epoch uint64) {
+	r.HandOver = HandOver{}
 	if r.Leader != m.Name || r.LeaderServer != m.SQL.ServerUUID || r.LeaderEpoch == 0 || r.LeaderDoubted {
 		r.Leader, r.LeaderServer, r.LeaderEpoch, r.LeaderVoid = m.Name, m.SQL.ServerUUID, epoch, ""
 	}
+}
+
+// recordHandOver notes the member that a hand-over is to open for writes. The term of the one that leads goes on if it does not come to that.
+func (r *ClusterRecord) recordHandOver(to *Member, epoch uint64) {
+	before := r.HandOver
+	if before.To == "" {
+		before = HandOver{Leader: r.Leader, Server: r.LeaderServer, Epoch: r.LeaderEpoch, Void: r.LeaderVoid, Doubted: r.LeaderDoubted}
+	}
+	before.To = to.Name
+	r.recordOpened(to, epoch)
+	r.HandOver = before
+}
+
+// takeBack goes on with the term that a hand-over was to end, when the member that it was to go to still replicates.
+func (r *ClusterRecord) takeBack(members map[string]*Member) {
+	m := members[r.Leader]
+	if r.HandOver.To != r.Leader || r.Leader == "" || !counts(m) || m.SQL.Writable || m.SQL.Replication == nil || m.SQL.Membership.Epoch >= r.LeaderEpoch {
+		return
+	}
+	h := r.HandOver
+	r.Term = Term{Leader: h.Leader, LeaderServer: h.Server, LeaderEpoch: h.Epoch, LeaderVoid: h.Void, LeaderDoubted: h.Doubted || r.LeaderDoubted}
 }
 
 // recordProven notes the member that a proof names; see recordLeader. On what the proof has stood its repetition can stand.

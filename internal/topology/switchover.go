@@ -76,8 +76,8 @@ func (p *handover) switchover(primary, to *Member, why string) {
 	if p.unconfirmed || p.busy(primary.Name) || p.busy(to.Name) || p.acks.changingVotes() || !p.plan.Membership.Settled() {
 		return
 	}
-	next := p.at(p.plan.Membership.LedBy(to.Name))
-	p.plan.Records.recordOpened(to, next.Epoch) // which proves nothing, so that a doubt stays
+	next := p.at(p.plan.Membership.LedBy(to))
+	p.plan.Records.recordHandOver(to, next.Epoch) // which proves nothing, so that a doubt stays
 	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, Next: next, SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
 }
 

@@ -89,14 +89,15 @@ func TestForgetfulVotersExpose(t *testing.T) {
 		changed func(*scene)
 		exposed bool
 	}{
-		"the relay log is not synced":                {drifted(1, "sync_relay_log"), true},
+		"the relay log is not synced":                {func(s *scene) { s.member(1).SQL.RelaySync = "0" }, true},
+		"and the rows say so":                        {func(s *scene) { s.member(1).SQL.RelaySync = "0"; s.remember(1) }, false},
 		"the binary log is not":                      {drifted(2, "sync_binlog"), true},
 		"InnoDB's log is not":                        {drifted(2, "innodb_flush_log_at_trx_commit"), true},
 		"something else is changed":                  {drifted(1, "replica_net_timeout"), false},
 		"on the primary":                             {drifted(0, "sync_binlog"), true},
-		"the primary's relay log, which is not used": {drifted(0, "sync_relay_log"), false},
+		"the primary's relay log, which is not used": {func(s *scene) { s.member(0).SQL.RelaySync = "0" }, false},
 		"it does not acknowledge": {func(s *scene) {
-			drifted(1, "sync_relay_log")(s)
+			s.member(1).SQL.RelaySync = "0"
 			s.member(1).SQL.SemiSync.ReplicaActive = false
 		}, false},
 	} {

@@ -12,8 +12,9 @@ import (
 // votes changes who votes: members that have caught up are admitted, those that can acknowledge no more are removed.
 type votes struct {
 	*pass
-	acks  *acks
-	turns *turns
+	acks         *acks
+	turns        *turns
+	certificates *certificates
 }
 
 // vote plans to make a running replica a voter, one at a time, and returns what it waits for.
@@ -24,6 +25,10 @@ func (p *votes) vote(m, primary *Member, admitting *bool) Step {
 		if m.acknowledgesOtherThan(wants) {
 			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants, primary.Name})
 			return waits("switching its acknowledgements " + onOff(wants))
+		}
+		if !m.certified(row) {
+			p.waitAtMost(waitMySQL / 2)
+			return waits("waiting until it is recorded that it holds all that it acknowledged before its mysqld was started")
 		}
 		return Step{}
 	}
@@ -41,7 +46,7 @@ func (p *votes) vote(m, primary *Member, admitting *bool) Step {
 	if len(row.Voters) == 1 && p.Lossless {
 		p.acks.recordNonVoterAcks(m.Name) // it acknowledges before it is a voter
 	}
-	next := p.at(row.With(m.Name))
+	next := p.at(row.With(m.Name, p.certificates.admits(m)))
 	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
 	return waits("becoming a voter")
 }
@@ -60,6 +65,10 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 		p.waitFor(m)
 		return waits("catching up with " + primary.Name + m.behind())
 	}
+	if m.SQL.RelaySync != relaySynced {
+		p.waitFor(m)
+		return waits("waiting until its relay log is synced")
+	}
 	if holder := p.tailIsHeld(m, primary); holder != nil {
 		p.waitAtMost(waitMySQL)
 		return waits("no voter until it is certain that " + holder.Name + " holds nothing of what it lost when it was rebuilt")
@@ -68,17 +77,11 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until no member acknowledges that is not a voter")
 	}
-	if p.Lossless && len(row.Voters) > 1 && (p.acks.acknowledgers(primary, "") < row.With(m.Name).WaitCount() || p.Exposure.Departed > 0) {
+	if p.Lossless && len(row.Voters) > 1 && (p.acks.acknowledgers(primary, "") < row.With(m.Name, "").WaitCount() || p.Exposure.Departed > 0) {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until enough voters acknowledge")
 	}
 	return p.awaitSilence(m, primary)
-}
-
-// caughtUp says whether a replica is near enough to the primary to be a voter.
-func (d Desired) caughtUp(m *Member) bool {
-	r := m.SQL.Replication
-	return r.LagKnown && r.Lag <= d.MaxLag && (!d.Lossless || r.UpToDate)
 }
 
 // acknowledgesOtherThan says whether a member's acknowledgements are not as they should be, by setting or in effect.
@@ -99,11 +102,6 @@ func (p *votes) expelLate(m, primary *Member) Step {
 	return waits("losing its vote: it has been behind in receiving since " + r.LateSince.UTC().Format(time.TimeOnly))
 }
 
-// receives says whether a member is connected to the primary as its replica.
-func (o Observed) receives(m, primary *Member) bool {
-	return m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && o.memberAt(m.SQL.Replication.SourceHost) == primary
-}
-
 // keepWait keeps the primary's semi-synchronous settings in agreement with its membership row, and confirms a change of
 // the voters that was acknowledged. While a voter is being admitted the count may be higher on purpose.
 func (p *votes) keepWait(primary *Member, admitting bool) {
@@ -119,7 +117,10 @@ func (p *votes) keepWait(primary *Member, admitting bool) {
 		p.retry(waitMySQL, CommitEmptyTransaction{primary.Name})
 	case !row.Settled() && p.leaverIsSilent(row) && p.acks.changeIsAcknowledged(primary):
 		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
+	default:
+		p.certificates.certify(primary)
 	}
+	p.certificates.setRelaySync()
 }
 
 // leaverIsSilent says whether the voter that leaves with a row gives no acknowledgement any more: what it acknowledged

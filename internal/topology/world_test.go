@@ -99,7 +99,7 @@ func newWorld(t *testing.T, replicas int) *world {
 	return &world{
 		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), reach: true,
 		desired: Desired{
-			Cluster: "orders", Replicas: replicas, Lossless: true, MaxLag: 30 * time.Second, ManagedSecurityGroup: true, Database: true,
+			Cluster: "orders", Replicas: replicas, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, ManagedSecurityGroup: true, Database: true,
 			Subnets:        []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
 			DeletionPolicy: v1alpha1.DeletionPolicySnapshot,
 		},
@@ -211,8 +211,8 @@ func (w *world) sqlOf(m *machine) SQL {
 		return SQL{Access: AccessUnverified}
 	}
 	s := SQL{
-		Access: AccessVerified, Version: m.version, Start: Start{m.booted, m.booted.Unix()}, ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
-		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true,
+		Access: AccessVerified, Version: m.version, Start: Start{StartedAt: m.booted, Run: m.booted.Unix()}, ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
+		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true, Variables: Variables{RelaySync: relaySynced},
 	}
 	if d.source != "" {
 		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SourceSilence: time.Hour, SQLRunning: m.server.sql, LagKnown: true, UpToDate: true}

@@ -346,7 +346,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 	return topology.Desired{
 		Cluster:              c.Name,
 		Replicas:             int(c.ReplicaCount()),
-		Lossless:             c.Spec.Lossless(),
+		Durability:           topology.Durability{Lossless: c.Spec.Lossless(), AckFromMemory: c.Spec.AcknowledgesFromMemory()},
 		MaxLag:               c.EffectiveMaxLag(),
 		TemplateHash:         TemplateOf(c).Hash(),
 		Version:              c.Spec.Version,

@@ -1,0 +1,103 @@
+package topology
+
+import (
+	"slices"
+)
+
+// certificates has the membership row say in which memory each voter holds what it acknowledged. What a voter acknowledges from memory a
+// loss of power takes from it, so that its word about what it does not hold counts only in that memory; see prove.
+type certificates struct {
+	*pass
+	acks *acks
+}
+
+// admits is the memory in which a replica that is to become a voter acknowledges; empty for from disk.
+func (p *certificates) admits(m *Member) string {
+	if !p.wanted() {
+		return ""
+	}
+	return m.SQL.Memory
+}
+
+// wanted says whether voters are to acknowledge from memory.
+func (p *certificates) wanted() bool { return p.AckFromMemory && p.Lossless && !p.Hibernate }
+
+// relaySync is what sync_relay_log is to be on a member. Who is no voter, is heard by nobody and has yet to catch up need not sync.
+func (p *certificates) relaySync(m *Member) string {
+	row := p.plan.Membership
+	switch {
+	case !p.wanted():
+		return relaySynced
+	case m.ownMemory():
+		return relayUnsynced
+	case row != nil && !p.mayVote(m) && !m.mayBeHeard() && !slices.Contains(p.plan.Records.MayAckNonVoters, m.Name) && m.SQL.Replication != nil && !p.caughtUp(m):
+		return relayUnsynced
+	}
+	return relaySynced
+}
+
+// setRelaySync plans to have each member sync its relay log as often as it must.
+func (p *certificates) setRelaySync() {
+	for _, m := range p.ordered() {
+		if want := p.relaySync(m); m.verified() && !m.cloning() && m.SQL.RelaySync != "" && m.SQL.RelaySync != want && !p.busy(m.Name) {
+			p.retry(waitMySQL/2, SetRelaySync{m.Name, want})
+		}
+	}
+}
+
+// certify plans the next row about the memory of voters, if there is one to be written: of all that acknowledge from disk and are to do so
+// from memory; then of one that runs in another memory, or is to acknowledge from disk, once it has executed what the primary had.
+func (p *certificates) certify(primary *Member) {
+	row := *p.plan.Membership
+	if !p.maySay(row, primary) {
+		return
+	}
+	if next := p.named(row); len(next.Memory) > len(row.Memory) || p.wanted() && len(row.Memory) > 0 && p.missesRow(row) {
+		p.retry(waitMySQL/4, Certify{Member: primary.Name, From: row, Next: p.at(next)})
+		return
+	}
+	for _, name := range row.Voters {
+		if m := p.Members[name]; m != nil && m.verified() && p.recertifies(m, primary, row) {
+			p.retry(waitMySQL/4, Certify{Member: primary.Name, Voter: name, From: row, Next: p.at(row.Confirmed().from(name, p.admits(m)))})
+			return
+		}
+	}
+}
+
+// maySay says whether a row may be written that changes nothing but what is said of memories.
+func (p *certificates) maySay(row Membership, primary *Member) bool {
+	return (p.Lossless || len(row.Memory) > 0) && !p.unconfirmed && row.Settled() && !p.acks.changingVotes() && !p.busy(primary.Name) && p.plan.Records.ledLast(primary.Name)
+}
+
+// missesRow says whether the primary has not written a row since it leads, without which it does not prove by itself what it holds.
+func (p *certificates) missesRow(row Membership) bool {
+	rec := &p.plan.Records
+	return rec.Leader != "" && !rec.inTerm(row)
+}
+
+// named is a row with the memory of each voter that acknowledges from disk, and is to do so from memory: it has forgotten nothing.
+func (p *certificates) named(row Membership) Membership {
+	next := row.Confirmed()
+	if !p.wanted() || len(row.Voters) == 1 {
+		return next
+	}
+	for _, name := range row.Voters {
+		if m := p.Members[name]; m != nil && m.verified() && row.Memory[name] == "" && m.SQL.Memory != "" && m.SQL.RelaySync == relaySynced {
+			next = next.from(name, m.SQL.Memory)
+		}
+	}
+	return next
+}
+
+// recertifies says whether the row is to say something else of a voter's memory, and can.
+func (p *certificates) recertifies(m, primary *Member, row Membership) bool {
+	switch {
+	case row.Memory[m.Name] == "":
+		return false
+	case m != primary && (!p.receives(m, primary) || !p.caughtUp(m)):
+		return false
+	case p.wanted():
+		return !m.certified(row) && m.SQL.Memory != ""
+	}
+	return m.SQL.RelaySync == relaySynced
+}

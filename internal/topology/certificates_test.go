@@ -1,0 +1,248 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// remember has every member's row say that these members acknowledge from the memory in which they run.
+func (s *scene) remember(ordinals ...int) {
+	for _, m := range s.observed.Members {
+		row := *m.SQL.Membership
+		for _, i := range ordinals {
+			row = row.from(s.desired.MemberName(i), "run-"+s.desired.MemberName(i))
+		}
+		m.SQL.Membership = &row
+	}
+}
+
+// restarted has mysqld of members run in another memory.
+func (s *scene) restarted(ordinals ...int) {
+	for _, i := range ordinals {
+		s.member(i).SQL.Memory = "another"
+	}
+}
+
+// TestWhoseWordCounts: what a voter acknowledged from memory it may lack after a start. The member that led last has all on its disk, and
+// all voters together have it.
+func TestWhoseWordCounts(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(s *scene)
+		promoted string
+		says     string
+	}{
+		"two that have forgotten nothing": {func(s *scene) { s.lose(0) }, "orders-1", ""},
+		"one of them was started since":   {func(s *scene) { s.lose(0); s.restarted(2) }, "", "started since, and not yet seen to hold it all: orders-2"},
+		"the primary of the newest row is there, and led last": {func(s *scene) {
+			s.restart()
+			s.restarted(0, 1, 2)
+			s.lose(2)
+		}, "orders-0", ""},
+		"but another may have led since": {func(s *scene) {
+			s.restart()
+			s.restarted(0, 1, 2)
+			s.lose(2)
+			s.observed.Records.LeaderDoubted = true
+		}, "", "2 of the 3 voters must be reached that still have"},
+		"or it has written no row since it was noted": {func(s *scene) {
+			s.restart()
+			s.restarted(0, 1, 2)
+			s.lose(2)
+			s.observed.Records.Leader, s.observed.Records.LeaderEpoch, s.observed.Records.LeaderServer = "orders-0", 6, uuidOf(0)
+		}, "", "2 of the 3 voters must be reached that still have"},
+		"all are there, and none has kept its memory": {func(s *scene) {
+			s.restart()
+			s.restarted(0, 1, 2)
+			s.observed.Records.LeaderDoubted = true
+		}, "orders-0", ""},
+		"a voter that acknowledges from disk forgets nothing": {func(s *scene) {
+			s.lose(0)
+			s.restarted(2)
+			for _, m := range s.observed.Members {
+				if m.SQL.Membership != nil {
+					row := m.SQL.Membership.from("orders-2", "")
+					m.SQL.Membership = &row
+				}
+			}
+		}, "orders-1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.remember(0, 1, 2)
+			row.happened(s)
+			for i := 1; i < 3; i++ {
+				if s.member(i).SQL.Replication != nil {
+					s.io(ioOff, i)
+				}
+			}
+			p, actions := s.plan()
+			if row.promoted != "" && !strings.Contains(actions, "promote "+row.promoted) || row.promoted == "" && strings.Contains(actions, "promote") {
+				t.Errorf("planned %q", actions)
+			}
+			if row.says != "" && !slices.ContainsFunc(p.Degraded, func(f Finding) bool { return strings.Contains(f.Message, row.says) }) {
+				t.Errorf("says %v", p.Degraded)
+			}
+		})
+	}
+}
+
+// TestNewPrimaryVouchesForItselfAlone: what it acknowledged it has executed. What others show now says nothing about what they had.
+func TestNewPrimaryVouchesForItselfAlone(t *testing.T) {
+	row := Membership{Voters: []string{"a", "b", "c"}, Memory: map[string]string{"a": "1", "b": "2", "c": "3"}}
+	next := row.LedBy(&Member{Name: "b", SQL: SQL{Start: Start{Memory: "4"}}})
+	if want := map[string]string{"a": "1", "b": "4", "c": "3"}; !maps.Equal(next.Memory, want) || row.Memory["b"] != "2" {
+		t.Errorf("the row has %v after %v", next.Memory, row.Memory)
+	}
+	if next := row.LedBy(&Member{Name: "b"}); next.Memory["b"] != "2" {
+		t.Errorf("a memory without a name is taken: %v", next.Memory)
+	}
+	row.Memory = map[string]string{"a": "1"}
+	if next := row.LedBy(&Member{Name: "b", SQL: SQL{Start: Start{Memory: "4"}}}); next.Memory["b"] != "" {
+		t.Errorf("one that acknowledges from disk does not any more: %v", next.Memory)
+	}
+}
+
+// TestCertification: the row follows the memory of voters, one that was started again only once it has caught up.
+func TestCertification(t *testing.T) {
+	const recorded = "record in which memory the voters acknowledge"
+	for name, row := range map[string]struct {
+		happened func(s *scene)
+		want     string
+		not      string
+	}{
+		"voters that acknowledge from disk are to do so from memory": {func(*scene) {}, recorded, "sync_relay_log"},
+		"one of them is not reached":                                 {func(s *scene) { s.lose(2) }, recorded, ""},
+		"its row says so, so it need not sync":                       {func(s *scene) { s.remember(0, 1, 2) }, "set sync_relay_log of orders-1 to 10000", recorded},
+		"only a newer row says so, which it has not executed": {func(s *scene) {
+			row := s.member(1).SQL.Membership
+			s.remember(0, 1, 2)
+			s.member(1).SQL.Membership = row
+		}, "set sync_relay_log of orders-2 to 10000", "orders-1 to 10000"},
+		"one was started again and has caught up": {func(s *scene) { s.remember(0, 1, 2); s.restarted(1) }, "record that orders-1 holds all that it acknowledged", ""},
+		"one was started again and has not": {func(s *scene) {
+			s.remember(0, 1, 2)
+			s.restarted(1)
+			s.member(1).SQL.Replication.UpToDate = false
+		}, "", "record that orders-1"},
+		"another may have led since": {func(s *scene) {
+			s.remember(0, 1, 2)
+			s.restarted(1)
+			s.observed.Records.LeaderDoubted = true
+			s.lose(2)
+		}, "", "record that orders-1"},
+		"they are to acknowledge from disk again": {func(s *scene) {
+			s.remember(0, 1, 2)
+			s.desired.AckFromMemory = false
+			s.member(1).SQL.RelaySync = relayUnsynced
+		}, "set sync_relay_log of orders-1 to 1", "holds all that it acknowledged; record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.desired.AckFromMemory = true
+			row.happened(s)
+			_, actions := s.plan()
+			if !strings.Contains(actions, row.want) || row.not != "" && strings.Contains(actions, row.not) {
+				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}
+
+// TestHandOverIsTakenBack: the one that leads goes on doing so when the member that it was to hand over to still replicates.
+func TestHandOverIsTakenBack(t *testing.T) {
+	s := newScene()
+	r := &s.observed.Records
+	r.recordHandOver(s.member(1), 6)
+	if !r.ledLast("orders-1") {
+		t.Fatalf("%+v", r.Term)
+	}
+	p, _ := s.plan()
+	if !p.Records.ledLast("orders-0") || p.Primary != "orders-0" {
+		t.Errorf("primary %q, %+v", p.Primary, p.Records.Term)
+	}
+	s.member(1).SQL.Replication = nil
+	noted := r.Term
+	if r.takeBack(s.observed.Members); r.Term != noted {
+		t.Errorf("it may have been opened: %+v", r.Term)
+	}
+}
+
+// TestHibernationLeavesMemory: a cluster ends its writes only when its voters acknowledge from disk, unless nobody could answer the row
+// that says so.
+func TestHibernationLeavesMemory(t *testing.T) {
+	fromDisk := func(s *scene) {
+		for i := range 3 {
+			s.member(i).SQL.RelaySync = relaySynced
+		}
+	}
+	for name, row := range map[string]struct {
+		happened  func(s *scene)
+		want, not string
+	}{
+		"all acknowledge from memory":                    {func(*scene) {}, "set sync_relay_log of orders-2 to 1", "demote"},
+		"all sync, and the row does not say so yet":      {fromDisk, "record that orders-0 holds all that it acknowledged", "demote"},
+		"the row says so":                                {func(s *scene) { fromDisk(s); s.forget(0, 1, 2) }, "demote orders-0", "record"},
+		"one is not reached, the others do":              {func(s *scene) { fromDisk(s); s.forget(0, 1); s.lose(2) }, "demote orders-0", "record"},
+		"too few acknowledge for the row to be answered": {func(s *scene) { s.lose(1); s.lose(2) }, "demote orders-0", "record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.desired.AckFromMemory, s.desired.Hibernate = true, true
+			s.remember(0, 1, 2)
+			for i := range 3 {
+				s.member(i).SQL.RelaySync = relayUnsynced
+			}
+			row.happened(s)
+			_, actions := s.plan()
+			if !strings.Contains(actions, row.want) || strings.Contains(actions, row.not) {
+				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}
+
+// forget has the rows of all members say nothing of the memory of some.
+func (s *scene) forget(ordinals ...int) {
+	for _, m := range s.observed.Members {
+		if m.SQL.Membership == nil {
+			continue
+		}
+		row := *m.SQL.Membership
+		for _, ordinal := range ordinals {
+			row = row.from(s.member(ordinal).Name, "")
+		}
+		m.SQL.Membership = &row
+	}
+}
+
+// TestForgetfulVoterIsCountedOnce: a transaction that only such a voter holds was acknowledged only if others held it that show that they
+// do not.
+func TestForgetfulVoterIsCountedOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(s *scene)
+		want     string
+	}{
+		"rows that somebody wrote on it":                  {func(*scene) {}, "promote orders-0"},
+		"what two that forgot may have held is asked for": {func(s *scene) { s.restarted(2) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.restart()
+			s.remember(0, 1, 2)
+			s.restarted(1)
+			s.observed.Records.LeaderDoubted, s.observed.Records.AloneUnknown = true, true
+			s.member(0).SQL.Executed, s.member(2).SQL.Executed = trx(0, 12), trx(0, 12)
+			s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+			for i := 1; i < 3; i++ {
+				s.io(ioOff, i)
+			}
+			row.happened(s)
+			_, actions := s.plan()
+			if row.want != "" && !strings.Contains(actions, row.want) || row.want == "" && strings.Contains(actions, "promote") {
+				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}

@@ -16,6 +16,7 @@ const (
 	DefaultVolumeType        VolumeType     = VolumeTypeGP3
 	DefaultDeletionPolicy    DeletionPolicy = DeletionPolicySnapshot
 	DefaultDurability        Durability     = DurabilityLossless
+	DefaultAcknowledge       Acknowledge    = AcknowledgeMemory
 	DefaultMaxLag                           = 30 * time.Second
 	DefaultDatabaseOwner                    = "app"
 	DefaultPasswordRetention                = 24 * time.Hour
@@ -54,6 +55,11 @@ func (s *MySQLClusterSpec) ReplicaCount() int32 {
 // Lossless tells whether a commit is acknowledged only when a majority of the voters holds it.
 func (s *MySQLClusterSpec) Lossless() bool {
 	return s == nil || s.Replication.Durability == "" || s.Replication.Durability == DurabilityLossless
+}
+
+// AcknowledgesFromMemory tells whether a replica acknowledges a commit that it holds in memory.
+func (s *MySQLClusterSpec) AcknowledgesFromMemory() bool {
+	return s == nil || s.Replication.Acknowledge == "" || s.Replication.Acknowledge == AcknowledgeMemory
 }
 
 // EffectiveMaxLag is how far a replica may be behind and still count as Ready.

@@ -114,10 +114,21 @@ const (
 type Durability string
 
 const (
-	// DurabilityLossless: a commit is acknowledged only when a majority of the voters holds it on disk.
+	// DurabilityLossless: a commit is acknowledged only when a majority of the voters holds it.
 	DurabilityLossless Durability = "Lossless"
 	// DurabilityAsync: a commit is acknowledged when the primary holds it on disk. A failover may lose the newest commits.
 	DurabilityAsync Durability = "Async"
+)
+
+// Acknowledge says where a replica holds a commit when it acknowledges it.
+// +kubebuilder:validation:Enum=Memory;Disk
+type Acknowledge string
+
+const (
+	// AcknowledgeMemory: in memory. The rows of the cluster say in which run of mysqld, so that nothing rests on a memory that is gone.
+	AcknowledgeMemory Acknowledge = "Memory"
+	// AcknowledgeDisk: on its disk.
+	AcknowledgeDisk Acknowledge = "Disk"
 )
 
 // DeletionPolicy says what becomes of the volumes of a deleted cluster or member.

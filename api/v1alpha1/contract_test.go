@@ -72,6 +72,7 @@ func specRows() []row {
 		wrong("a very long version", "Too long: may not be more than 10 bytes", set("version", "9.7."+strings.Repeat("1", 5000))),
 
 		fine("every part of replication", set("replication.durability", "Async"), set("replication.maxLag", "1m30s")),
+		wrong("unknown place of what is acknowledged", `Unsupported value: "Cache": supported values: "Memory", "Disk"`, set("replication.acknowledge", "Cache")),
 		wrong("unknown durability", `Unsupported value: "Some": supported values: "Lossless", "Async"`, set("replication.durability", "Some")),
 		wrong("no unit", saysLag, set("replication.maxLag", "30")),
 		wrong("too short a lag", saysLag, set("replication.maxLag", "10ms")),

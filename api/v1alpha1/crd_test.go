@@ -70,10 +70,10 @@ func TestDefaultsAreThoseOfGo(t *testing.T) {
 			}
 			var empty v1alpha1.MySQLCluster
 			got := fmt.Sprint(*s.Replicas, s.Storage.SizeGiB(), s.Storage.Type, *s.Storage.Encrypted, s.Storage.DeletionPolicy,
-				s.Replication.Durability, s.Replication.MaxLag.Duration, *s.DeletionProtection, s.Database.Owner)
+				s.Replication.Durability, s.Replication.Acknowledge, s.Replication.MaxLag.Duration, *s.DeletionProtection, s.Database.Owner)
 			e := &empty.Spec
 			want := fmt.Sprint(empty.ReplicaCount(), empty.StorageGiB(), e.Storage.VolumeType(), e.Storage.IsEncrypted(), e.Storage.EffectiveDeletionPolicy(),
-				v1alpha1.DefaultDurability, empty.EffectiveMaxLag(), empty.IsProtected(), e.Database.OwnerName())
+				v1alpha1.DefaultDurability, v1alpha1.DefaultAcknowledge, empty.EffectiveMaxLag(), empty.IsProtected(), e.Database.OwnerName())
 			if got != want {
 				t.Errorf("the API server fills in %s, Go says %s", got, want)
 			}

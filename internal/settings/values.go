@@ -107,7 +107,6 @@ func inForce() map[string][]string {
 		"skip_name_resolve":              on,
 		"skip_replica_start":             on,
 		"sync_binlog":                    {"1"},
-		"sync_relay_log":                 {"1"},
 		"tls_version":                    {"TLSV1.2,TLSV1.3"},
 	}
 }

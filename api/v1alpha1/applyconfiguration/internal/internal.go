@@ -82,6 +82,8 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TagValue
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Acknowledge
+  scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDeletionPolicy
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
@@ -494,6 +496,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ReplicationSpec
       default:
+        acknowledge: Memory
         durability: Lossless
         maxLag: 30s
     - name: storage
@@ -664,6 +667,10 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ReplicationSpec
   map:
     fields:
+    - name: acknowledge
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Acknowledge
+      default: Memory
     - name: durability
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Durability

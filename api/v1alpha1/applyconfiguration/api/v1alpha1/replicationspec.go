@@ -13,10 +13,16 @@ import (
 // ReplicationSpec says what replication promises.
 type ReplicationSpecApplyConfiguration struct {
 	// Durability says what an acknowledged commit is worth. Lossless (the default): more than half of the voting members
-	// hold it on disk, no failover loses it, and with too few members left writes wait. Async: the primary alone holds it
+	// hold it, no failover loses it, and with too few members left writes wait. Async: the primary alone holds it
 	// on disk, and a failover may lose the newest commits.
 	// A change takes effect at once and restarts nothing.
 	Durability *apiv1alpha1.Durability `json:"durability,omitempty"`
+	// Acknowledge says where a replica holds a commit when it acknowledges it; it has no effect with Async. Memory (the default):
+	// in memory, and on its disk soon after, at the speed of the network. Disk: on its disk, one transaction after the other, so
+	// that a few dozen to a few hundred are committed in a second.
+	// No failover loses a commit with either. What differs is who must come back after members lost power together; see
+	// docs/lossless.md. A change takes effect at once and restarts nothing.
+	Acknowledge *apiv1alpha1.Acknowledge `json:"acknowledge,omitempty"`
 	// MaxLag is how far a replica may be behind the primary and still be counted as Ready and be sent reads, from 1s to 24h;
 	// 30s unless set. A replica is taken out of <name>-replicas only past twice this, so that it does not flap.
 	MaxLag *v1.Duration `json:"maxLag,omitempty"`
@@ -33,6 +39,14 @@ func ReplicationSpec() *ReplicationSpecApplyConfiguration {
 // If called multiple times, the Durability field is set to the value of the last call.
 func (b *ReplicationSpecApplyConfiguration) WithDurability(value apiv1alpha1.Durability) *ReplicationSpecApplyConfiguration {
 	b.Durability = &value
+	return b
+}
+
+// WithAcknowledge sets the Acknowledge field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Acknowledge field is set to the value of the last call.
+func (b *ReplicationSpecApplyConfiguration) WithAcknowledge(value apiv1alpha1.Acknowledge) *ReplicationSpecApplyConfiguration {
+	b.Acknowledge = &value
 	return b
 }
 

@@ -33,6 +33,7 @@ const (
 	expelledRashly = "a member that crashes loses its vote only when others that are stable can do without it"
 	wrongZone      = "an instance is launched in the zone of its volume"
 	lateWrites     = "no volume is used while a host that EC2 calls stopped may write to it"
+	unsyncedVoter  = "a voter acknowledges from memory only when it has itself executed a row that says so"
 	asksHotly      = "EC2 is asked the same a bounded number of times a minute"
 )
 
@@ -441,6 +442,13 @@ func (w *world) checkRelay(s *mysqld) {
 			w.fail(droppedRelay, "%s throws away%s", s.on.member, w.ledger.names([]int{id}))
 			return
 		}
+	}
+}
+
+// checkUnsynced looks at a member whose relay log is not synced any more, or that begins to acknowledge.
+func checkUnsynced(w *world, s *mysqld) {
+	if s.unsynced && s.acknowledges && s.io != ioOff && (s.st.row == nil || s.st.row.Memory[s.on.member] == "") {
+		w.fail(unsyncedVoter, "%s acknowledges what is not on its disk; %s", s.on.member, rowText(s.st.row))
 	}
 }
 

@@ -236,7 +236,7 @@ func (m *member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql
 		var epoch uint64
 		if present := s.st.row; present != nil {
 			epoch = present.Epoch
-			if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W && slices.Equal(present.Voters, row.Voters) && slices.Equal(present.Previous, row.Previous) {
+			if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W && slices.Equal(present.Voters, row.Voters) && slices.Equal(present.Previous, row.Previous) && maps.Equal(present.Memory, row.Memory) {
 				return nil, nil
 			}
 		}

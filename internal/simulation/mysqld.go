@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -48,6 +50,7 @@ type relayLog struct {
 	// relay is the relay log; applied counts its entries that were executed, synced those that a power cut does not take.
 	relay           []int
 	applied, synced int
+	received        bool // something since it was synced last
 	retrieved       gtidSet
 	// relayMissing: the file of it that the applier's metadata names is not there (fact 31).
 	relayMissing bool
@@ -59,12 +62,23 @@ const (
 	ioOn         = mysql.IOOn
 )
 
+// startup is when mysqld was started, and what it then begins with.
+type startup struct {
+	started int64
+	memory  string
+	// unsynced is true while the relay log is not synced before what it holds is acknowledged.
+	unsynced bool
+}
+
+// relaySyncs is sync_relay_log, by whether the relay log is unsynced.
+var relaySyncs = map[bool]string{false: "1", true: "10000"}
+
 // mysqld is one run of a member's server, from its start to its end.
 type mysqld struct {
-	w       *world
-	on      *instance
-	st      *store
-	started int64
+	w  *world
+	on *instance
+	st *store
+	startup
 
 	writable, superReadOnly bool
 	// Semi-synchronous replication, source side (fact 6: all gone with the process).
@@ -117,7 +131,7 @@ func (w *world) start(in *instance, st *store) {
 		w.bootMySQL(in, w.between(2*second, 5*second))
 		return
 	}
-	s := &mysqld{w: w, ignored: !persisted, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
+	s := &mysqld{w: w, startup: startup{started: w.now, memory: fmt.Sprintf("%s/%d", in.ID, w.now)}, ignored: !persisted, on: in, st: st, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
 	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
 		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source, Began: st.clone.Began}
 		st.seeding++
@@ -308,13 +322,13 @@ func (s *mysqld) observation() mysql.Observation {
 	st, l := s.st, s.w.ledger
 	o := mysql.Observation{
 		Access: mysql.AccessVerified, ServerUUID: uuidText(st.uuid), Version: s.on.version, ReadOnly: !s.writable, SuperReadOnly: s.superReadOnly,
-		Start: mysql.Start{StartedAt: s.w.at(s.started), Run: s.w.at(s.started).Unix()}, Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
+		Start: mysql.Start{StartedAt: s.w.at(s.started), Run: s.w.at(s.started).Unix(), Memory: s.memory}, Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
 		SemiSync: mysql.SemiSync{
 			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
 			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(), OffTimes: s.offTimes,
 		},
 		PendingCommits: len(s.waiting), AnsweredCommits: s.answered, Clone: st.clone, Persisted: st.persisted,
-		PersistedIgnored: s.ignored,
+		PersistedIgnored: s.ignored, Settings: map[string]string{mysql.RelaySync: relaySyncs[s.unsynced]},
 	}
 	if !s.sourceEnabled {
 		o.PendingCommits = 0
@@ -331,7 +345,7 @@ func (s *mysqld) observation() mysql.Observation {
 	}
 	if st.row != nil && !st.hollow {
 		row := *st.row
-		row.Voters, row.Previous = slices.Clone(row.Voters), slices.Clone(row.Previous)
+		row.Voters, row.Previous, row.Memory = slices.Clone(row.Voters), slices.Clone(row.Previous), maps.Clone(row.Memory)
 		o.Membership = &row
 	}
 	if st.source != "" {

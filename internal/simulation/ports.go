@@ -186,6 +186,17 @@ func (m *member) PrepareCertificate(_ context.Context, a topology.SignCertificat
 // PinSettings, SetMaxConnections and PurgeBinaryLogs change nothing that a promise rests on here.
 func (m *member) PinSettings(context.Context, topology.PinSettings) error { return nil }
 
+// SetRelaySync implements engine.Member.
+func (m *member) SetRelaySync(ctx context.Context, value string) error {
+	return m.control(ctx, func(c writer) error {
+		return c.do(func(s *mysqld) error {
+			s.unsynced = value != "1"
+			checkUnsynced(s.w, s)
+			return nil
+		})
+	})
+}
+
 // SetMaxConnections implements engine.Member.
 func (m *member) SetMaxConnections(context.Context, int) error { return nil }
 

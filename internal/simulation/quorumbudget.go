@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -13,10 +14,13 @@ import (
 func (w *world) loseSomeVolume() {
 	node := w.someNode()
 	for _, v := range w.cloud.volumes {
-		if w.ordinal(v.member) == node && v.State == inUse && w.canLose(v) {
+		if w.ordinal(v.member) == node && v.State == inUse && w.canLose(v) && othersRemember(w, v) {
 			w.shape.volumesLost++
 			w.say("%s: volume %s is lost", v.member, v.ID)
 			w.loseVolume(v)
+			if w.shape.memory {
+				w.heal() // nobody may lose what it has in memory until somebody else leads
+			}
 			return
 		}
 	}
@@ -63,6 +67,25 @@ func (w *world) canLose(v *volume) bool {
 	return slices.ContainsFunc(others, func(best *store) bool {
 		return !slices.ContainsFunc(others, func(o *store) bool { return !best.holds(o) })
 	})
+}
+
+// othersRemember says whether each voter but that of a volume still has what it acknowledged from memory, by the newest row, and keeps it.
+func othersRemember(w *world, v *volume) bool {
+	var newest *mysql.Membership
+	for _, other := range w.cloud.volumes {
+		if other.st != nil && !other.retired && other.st.row != nil && (newest == nil || other.st.row.Epoch > newest.Epoch) {
+			newest = other.st.row
+		}
+	}
+	if newest == nil {
+		return true
+	}
+	for member, memory := range newest.Memory {
+		if s := w.serverOf(w.ordinal(member)); member != v.member && (s == nil || s.memory != memory || s.on.State != running || s.st.damaged) {
+			return false
+		}
+	}
+	return true
 }
 
 // strayWrites says whether something that a person wrote is on some of the volumes only. With a voter lost for good only the records

@@ -1,6 +1,9 @@
 package simulation
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // regressions are schedules in which an invariant was broken once, with what was wrong. A change of the model or of the
 // faults gives a schedule another story; then its row is only one more schedule.
@@ -106,11 +109,25 @@ var regressions = []struct {
 	{1, 681075, "an order that EC2 had been given took effect only when the operator that had given it was no longer frozen, by the model"},
 }
 
-// TestRegressions plays the schedules that once went wrong.
+// TestRegressions plays the schedules that once went wrong. Then voters acknowledged from disk.
 func TestRegressions(t *testing.T) {
 	for _, r := range regressions {
-		if result := Run(r.seed, r.schedule, false); result.Invariant != "" {
-			t.Errorf("once: %s; now: %s: %s\n%s", r.was, result.Invariant, result.Message, repeat(r.seed, r.schedule))
+		if result := Run(r.seed, r.schedule, false, fromDisk); result.Invariant != "" {
+			t.Errorf("once: %s; now: %s: %s\n%s=Disk %s", r.was, result.Invariant, result.Message, acknowledgeVariable, repeat(r.seed, r.schedule))
 		}
 	}
+}
+
+// fromDisk has voters acknowledge from disk.
+func fromDisk(w *world) { w.shape.memory, w.desired.AckFromMemory = false, false }
+
+// acknowledgeVariable is the environment variable that has voters acknowledge from disk in all schedules if it is Disk.
+const acknowledgeVariable = "NAIROBI_ACKNOWLEDGE"
+
+// asAsked are the changes of the world that the environment asks for.
+func asAsked() []func(*world) {
+	if os.Getenv(acknowledgeVariable) == "Disk" {
+		return []func(*world){fromDisk}
+	}
+	return nil
 }

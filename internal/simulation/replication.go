@@ -133,6 +133,7 @@ func (s *mysqld) startReplica() error {
 func (s *mysqld) startIO() {
 	if s.io == ioOff && s.st.source != "" {
 		s.io, s.ioError, s.ioRetries, s.acknowledges = ioConnecting, "", false, s.replicaEnabled
+		checkUnsynced(s.w, s)
 		s.w.roles = true
 		s.w.wake()
 	}
@@ -142,8 +143,9 @@ func (s *mysqld) stopIO() {
 	if s.io != ioOff {
 		s.disconnect(ioOff)
 	}
-	// What was received is on its way to the disk; the thread ends after it is there.
-	s.st.synced = len(s.st.relay)
+	if !s.unsynced {
+		s.st.synced = len(s.st.relay) // what was received is on its way to the disk; the thread ends after it is there
+	}
 }
 
 func (s *mysqld) startSQL() {
@@ -193,6 +195,7 @@ func (s *mysqld) fetch() {
 		}
 		st.relay = append(st.relay, id)
 		st.retrieved.add(id)
+		st.received = true
 		s.unsent, s.reached = true, s.cursor
 		received++
 	}
@@ -201,7 +204,9 @@ func (s *mysqld) fetch() {
 // acknowledge syncs what was received and tells the source. The answer is about a position: it covers all before it.
 func (s *mysqld) acknowledge() {
 	w := s.w
-	s.st.synced = len(s.st.relay)
+	if !s.unsynced && s.st.received {
+		s.st.synced, s.st.received = len(s.st.relay), false // all of the file, with the next event (fact 32)
+	}
 	if !s.unsent || !w.net.open(s.on.node, s.from.on.node) || !s.from.alive() || s.from.on.frozen {
 		return
 	}
@@ -241,7 +246,7 @@ func (s *mysqld) apply() {
 // forgetRelay is what CHANGE REPLICATION SOURCE does with both threads stopped, and RESET REPLICA (facts 12, 24).
 func (s *mysqld) forgetRelay() {
 	st := s.st
-	st.relay, st.applied, st.synced = nil, 0, 0
+	st.relay, st.applied, st.synced, st.received = nil, 0, 0, false
 	st.retrieved.clear()
 	s.w.roles = true
 }

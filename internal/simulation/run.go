@@ -26,6 +26,7 @@ const (
 type shape struct {
 	size     int
 	lossless bool
+	memory   bool // voters acknowledge from memory
 	fresh    bool // begins with nothing, not with a cluster that is Ready
 	faults   int
 	span     int64 // how long faults go on
@@ -42,8 +43,8 @@ type shape struct {
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("%d members, lossless %t, from nothing %t, %d faults within %ds, grows to %d, deleted at %ds (%s)",
-		s.size, s.lossless, s.fresh, s.faults, s.span/second, s.growTo, s.deleteAt/second, s.policy)
+	return fmt.Sprintf("%d members, lossless %t, from memory %t, from nothing %t, %d faults within %ds, grows to %d, deleted at %ds (%s)",
+		s.size, s.lossless, s.memory, s.fresh, s.faults, s.span/second, s.growTo, s.deleteAt/second, s.policy)
 }
 
 // Result is what became of a schedule.
@@ -82,6 +83,7 @@ func newWorld(seed, schedule uint64) *world {
 	w := emptyWorld(seed, schedule)
 	w.shape = w.drawShape()
 	w.drawScenario(seed, schedule)
+	w.shape.memory = rand.New(rand.NewPCG(seed^0x6d656d6f7279, schedule)).IntN(4) > 0
 	w.lossy, w.desired = !w.shape.lossless, desiredFor(w.shape)
 	w.drawRecoverySource(seed, schedule)
 	w.drawPeople(seed, schedule)
@@ -106,7 +108,7 @@ func emptyWorld(seed, schedule uint64) *world {
 // desiredFor is the spec of a cluster.
 func desiredFor(s shape) topology.Desired {
 	return topology.Desired{
-		Cluster: "orders", Replicas: s.size, Lossless: s.lossless, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
+		Cluster: "orders", Replicas: s.size, Durability: topology.Durability{Lossless: s.lossless, AckFromMemory: s.memory}, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
 		Subnets:        []topology.Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
 		DeletionPolicy: s.policy, TemplateHash: "first", Version: "9.7.4",
 	}

@@ -52,7 +52,7 @@ func beginScript(t *testing.T, d *datadriven.TestData) *script {
 	w.shape = shape{size: 3, lossless: true, policy: v1alpha1.DeletionPolicySnapshot}
 	d.MaybeScanArgs(t, "members", &w.shape.size)
 	w.shape.fresh = d.HasArg("fresh")
-	w.shape.lossless = !d.HasArg("async")
+	w.shape.lossless, w.shape.memory = !d.HasArg("async"), d.HasArg("memory")
 	w.lossy, w.desired = !w.shape.lossless, desiredFor(w.shape)
 	if !w.shape.fresh {
 		w.preset()
@@ -136,6 +136,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "scale":
 		d.ScanArgs(t, "to", &w.desired.Replicas)
 		w.specChanges++
+		s.wake()
+	case "hibernate", "wake":
+		w.desired.Hibernate = d.Cmd == "hibernate"
 		s.wake()
 	case "change-template":
 		w.specChanges++

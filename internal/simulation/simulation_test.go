@@ -55,7 +55,7 @@ func TestSchedules(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for n := next.Add(1) - 1; n < first+schedules && failures.Load() < stopAfter; n = next.Add(1) - 1 {
-				r := Run(seed, n, false)
+				r := Run(seed, n, false, asAsked()...)
 				events.Add(uint64(r.Events))
 				hash.Add(r.Hash) // in whatever order they end
 				acknowledged.Add(uint64(r.Acknowledged))
@@ -135,7 +135,7 @@ func tellEvery(interval time.Duration, tell func()) (stop func()) {
 // be twice the same story: else no failure could be repeated.
 func TestSchedule(t *testing.T) {
 	seed, schedule := number(t, "NAIROBI_SEED", defaultSeed), number(t, "NAIROBI_SCHEDULE", 7)
-	first, second := Run(seed, schedule, true), Run(seed, schedule, true)
+	first, second := Run(seed, schedule, true, asAsked()...), Run(seed, schedule, true, asAsked()...)
 	if first.Trace != second.Trace || first.Hash != second.Hash {
 		t.Error("the same schedule went two different ways")
 	}

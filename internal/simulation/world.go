@@ -240,5 +240,8 @@ func rowText(r *mysql.Membership) string {
 	if len(r.Previous) > 0 {
 		text += ", before " + strings.Join(r.Previous, " ")
 	}
+	if len(r.Memory) > 0 {
+		text += fmt.Sprintf(", memory %v", r.Memory)
+	}
 	return text
 }

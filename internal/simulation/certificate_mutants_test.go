@@ -1,0 +1,143 @@
+package simulation
+
+const (
+	certificatesFile = "internal/topology/certificates.go"
+	hibernatingFile  = "internal/topology/hibernating.go"
+)
+
+// unsoundMemory are the invariants that an operator breaks that trusts a memory which is gone.
+var unsoundMemory = append([]string{unsyncedVoter, notConverged}, losesCommits...)
+
+// certificateMutants take away what acknowledgements from memory rest on. The model (test/model) has those of them that concern the proof,
+// and finds each in the fewest steps.
+var certificateMutants = []mutant{
+	{
+		name: "a voter is certified in any memory",
+		file: quorumFile,
+		old:  "	return memory == \"\" || memory == m.SQL.Memory ||",
+		new:  "	return memory == \"\" || memory != \"\" ||", breaks: unsoundMemory,
+	},
+	{
+		name: "a voter is certified before it has executed what the primary had",
+		file: stepsVotersFile,
+		old:  "		if err := holdsWhatPrimaryHad(ctx, primary, voter, a.Member); err != nil {\n			return err\n		}\n	}\n	err := primary",
+		new:  "	}\n	err := primary",
+		and:  []patch{{certificatesFile, "	case m != primary && (!p.receives(m, primary) || !p.caughtUp(m)):\n		return false\n", ""}}, breaks: unsoundMemory,
+	},
+	{
+		name: "a voter is certified without a barrier",
+		file: stepsVotersFile,
+		old:  "		if err := primary.CommitEmptyTransaction(ctx); err != nil {\n			return err\n		}\n",
+		new:  "", breaks: unsoundMemory,
+	},
+	{
+		name: "a voter is certified in the memory that it has when the row is written",
+		file: stepsVotersFile,
+		old:  "		if err := primary.CommitEmptyTransaction(ctx); err != nil {\n			return err\n		}\n		if err := holdsWhatPrimaryHad(ctx, primary, voter, a.Member); err != nil {\n			return err\n		}\n",
+		new:  "		if err := primary.CommitEmptyTransaction(ctx); err != nil {\n			return err\n		}\n		if err := holdsWhatPrimaryHad(ctx, primary, voter, a.Member); err != nil {\n			return err\n		}\n		if o := voter.Observe(ctx); o.Memory != \"\" {\n			a.Next.Memory[a.Voter] = o.Memory\n		}\n", breaks: unsoundMemory,
+	},
+	{
+		name: "a new primary certifies everybody",
+		file: failoverFile,
+		old:  "	next := p.at(row.LedBy(m))\n",
+		new:  "	next := p.at(row.LedBy(m))\n	for name := range next.Memory {\n		if v := p.Members[name]; v != nil && v.verified() {\n			next.Memory[name] = v.SQL.Memory\n		}\n	}\n", breaks: unsoundMemory,
+	},
+	{
+		name: "the primary of the newest row proves by itself whatever the records say",
+		file: quorumFile,
+		old:  "	if !counts(m) || !records.ledLast(m.Name) || m.SQL",
+		new:  "	if !counts(m) || m.SQL", breaks: unsoundMemory,
+	},
+	{
+		name: "a primary proves by itself before it has written a row",
+		file: quorumFile,
+		old:  " || records.inTerm(row) && records.LeaderServer == m.SQL.ServerUUID {",
+		new:  " || records.Leader != \"\" {", breaks: unsoundMemory,
+	},
+	{
+		name: "a named primary leads without a proof although another may have led",
+		file: failoverFile,
+		old:  " && (len(row.Memory) == 0 || p.plan.Records.ledLast(m.Name))",
+		new:  "", breaks: unsoundMemory,
+	},
+	{
+		name: "a relay log is no more synced once the primary has the row",
+		file: certificatesFile,
+		old:  "	case m.ownMemory():\n",
+		new:  "	case row != nil && row.Memory[m.Name] != \"\":\n", breaks: unsoundMemory,
+	},
+	{
+		name: "whoever may have forgotten something acknowledges to any primary",
+		file: acknowledgingFile,
+		old:  " || !m.certified(*row) && !p.plan.Records.ledLast(primary.Name) {",
+		new:  " {", breaks: unsoundMemory,
+	},
+	{
+		name: "all that are reached prove what all voters would",
+		file: quorumFile,
+		old:  "true); all.enough() {",
+		new:  "true); len(all.Unreached) >= 0 {", breaks: unsoundMemory,
+		and: []patch{{quorumFile, "	if records.AloneUnknown || forgetful {", "	if records.AloneUnknown {"}},
+	},
+	{
+		name: "those who voted before a change may be missing where everybody is asked",
+		file: quorumFile,
+		old:  "	if !before.enough() && proof.enough() {",
+		new:  "	if !forgetful && !before.enough() && proof.enough() {", breaks: unsoundMemory,
+	},
+	{
+		name: "of those who may have forgotten something none is counted as a holder",
+		file: quorumFile,
+		old:  "	switch others := len(proof.Unreached) + len(proof.Forgetful); {",
+		new:  "	switch others := len(proof.Unreached); {", breaks: unsoundMemory,
+	},
+	{
+		name: "a replica acknowledges whatever its relay log syncs",
+		file: certificatesFile,
+		old:  "	case row != nil && !p.mayVote(m) && !m.mayBeHeard()",
+		new:  "	case row != nil && !m.mayBeHeard()",
+		and:  []patch{{acknowledgingFile, "return m.SQL.RelaySync == relaySynced || m.ownMemory() }", "return true }"}}, breaks: unsoundMemory,
+	},
+	{
+		name: "a voter acknowledges from disk before its relay log is synced",
+		file: certificatesFile,
+		old:  "	return m.SQL.RelaySync == relaySynced\n}",
+		new:  "	return true\n}", breaks: unsoundMemory,
+	},
+	{
+		name: "voters are admitted whose relay log is not synced",
+		file: votersFile,
+		old:  "	if m.SQL.RelaySync != relaySynced {",
+		new:  "	if m.SQL.RelaySync == \"never\" {", breaks: unsoundMemory,
+	},
+	{
+		name: "what a primary lacks was acknowledged to nobody although it may not have led last",
+		file: quorumFile,
+		old:  "		if row.Memory[row.Primary] == \"\" || durableLeader(row, members, records) != nil {",
+		new:  "		if true {", breaks: unsoundMemory,
+	},
+	{
+		name: "what a proof stood on holds although others have forgotten since",
+		file: quorumFile,
+		old:  " && !anyForgets(row, members, records) {",
+		new:  " {", breaks: unsoundMemory,
+	},
+	{
+		name: "a cluster goes to sleep with acknowledgements in memory",
+		file: hibernatingFile,
+		old:  "	case p.leaveMemory() || p.endWrites()",
+		new:  "	case p.endWrites()", breaks: unsoundMemory,
+	},
+	{
+		name: "a hand-over that came to nothing is not taken back",
+		file: failoverFile,
+		old:  "	p.plan.Records.takeBack(p.Members)\n",
+		new:  "", breaks: unsoundMemory,
+	},
+	{
+		name: "a hand-over is taken back although the other may have been opened",
+		file: "internal/topology/records.go",
+		old:  " || m.SQL.Writable || m.SQL.Replication == nil ||",
+		new:  " ||", breaks: unsoundMemory,
+	},
+}

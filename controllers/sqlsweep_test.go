@@ -271,7 +271,7 @@ func (w *sqlWorld) change(round int) {
 	must(w.t, w.client.Patch(w.t.Context(), c, client.MergeFrom(before)))
 	for _, s := range w.running() {
 		// A replica that is half open is what a promotion leaves that was cut off; on the primary it changes nothing.
-		_, err := s.SQL(w.t.Context(), "SET GLOBAL sync_relay_log = 10000; SET GLOBAL super_read_only = OFF;")
+		_, err := s.SQL(w.t.Context(), "SET GLOBAL sync_binlog = 1000; SET GLOBAL sync_relay_log = 1; SET GLOBAL super_read_only = OFF;")
 		must(w.t, err)
 	}
 }

@@ -284,6 +284,7 @@ type look struct {
 	PendingCommits    int
 	ReplicationErrors string
 	BackLog           int
+	SyncBinlog        int
 	SyncRelayLog      int
 	Persisted         string
 }
@@ -294,7 +295,7 @@ const lookQuery = `SELECT JSON_OBJECT('Writable', CAST(IF(@@read_only OR @@super
 	'WaitCount', @@rpl_semi_sync_source_wait_for_replica_count, 'Executed', REPLACE(@@gtid_executed, '\n', ''),
 	'PendingCommits', (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_wait_sessions'),
 	'ReplicationErrors', (SELECT COALESCE(GROUP_CONCAT(LAST_ERROR_MESSAGE), '') FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_MESSAGE <> ''),
-	'BackLog', @@back_log, 'SyncRelayLog', @@sync_relay_log,
+	'BackLog', @@back_log, 'SyncBinlog', @@sync_binlog, 'SyncRelayLog', @@sync_relay_log,
 	'Persisted', (SELECT COALESCE(GROUP_CONCAT(VARIABLE_NAME ORDER BY VARIABLE_NAME), '') FROM performance_schema.persisted_variables),
 	'Membership', (SELECT CAST(JSON_OBJECT('voters', voters, 'w', w) AS CHAR) FROM nairobi_mysql.membership))`
 
@@ -337,7 +338,7 @@ func (w *sqlWorld) unsettled() string {
 		if l.Source != l.Writable || l.Source && l.WaitCount != 1 || !l.Writable && !l.Replica || l.ReplicationErrors != "" {
 			return fmt.Sprintf("%s has not what its role asks for: %+v", s.Name, l)
 		}
-		if w.backLog != 0 && l.BackLog != w.backLog || l.Persisted != w.persisted || l.SyncRelayLog != 1 {
+		if w.backLog != 0 && l.BackLog != w.backLog || l.Persisted != w.persisted || l.SyncBinlog != 1 || l.SyncRelayLog != 10000 {
 			return fmt.Sprintf("%s has not the settings of the spec: %+v", s.Name, l)
 		}
 	}

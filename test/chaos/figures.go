@@ -7,6 +7,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // coolDown is for how long the operator gives a primary that it promoted the benefit of the doubt, and a little.
@@ -73,17 +77,24 @@ func (w *World) Measure(ctx context.Context, repeat int, cool bool, wanted func(
 func precise(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
 const (
-	// priceClients write as fast as they can for priceTime, to each value of sync_relay_log in turn, priceTurns times: a
-	// machine that is busy with something else for a moment is so to both.
+	// priceClients write as fast as they can for priceTime, with each value of spec.replication.acknowledge in turn, priceTurns times: an
+	// instance that is busy with something else for a moment is so to both.
 	priceClients = 8
 	priceTime    = 10 * time.Second
 	priceTurns   = 3
+	// priceWait is how long the members may take to acknowledge as the spec says.
+	priceWait = 2 * time.Minute
 )
 
-// PriceOfSync measures what it costs that a replica's relay log is on disk before it acknowledges: writes a second with
-// sync_relay_log=1 and with MySQL's default of 10000, which loses acknowledged writes in a power cut. The operator would
-// put the setting back, so it is sent away meanwhile.
-func (w *World) PriceOfSync(ctx context.Context) (text string, err error) {
+// prices are the values of spec.replication.acknowledge, and sync_relay_log with each.
+var prices = []struct {
+	acknowledge v1alpha1.Acknowledge
+	sync        int
+}{{v1alpha1.AcknowledgeDisk, 1}, {v1alpha1.AcknowledgeMemory, 10000}}
+
+// PriceOfDisk measures what it costs that a replica acknowledges only what is on its disk: writes a second with each value of
+// spec.replication.acknowledge.
+func (w *World) PriceOfDisk(ctx context.Context) (text string, err error) {
 	s, err := w.scene(ctx)
 	if err != nil {
 		return "", err
@@ -92,52 +103,62 @@ func (w *World) PriceOfSync(ctx context.Context) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	owner, err := w.owner(ctx)
-	if err != nil {
-		return "", err
-	}
 	resume := w.load.Pause()
 	defer resume()
-	if err := s.scaleOperator(ctx, 0); err != nil {
-		return "", err
+	choose := func(ctx context.Context, a v1alpha1.Acknowledge) error {
+		return s.edit(ctx, func(c *v1alpha1.MySQLCluster) { c.Spec.Replication.Acknowledge = a })
 	}
-	defer func() { err = errors.Join(err, s.scaleOperator(context.WithoutCancel(ctx), 1)) }()
-	figures := map[int][]float64{}
+	defer func() {
+		err = errors.Join(err, choose(context.WithoutCancel(ctx), c.Spec.Replication.Acknowledge))
+	}()
+	figures := map[v1alpha1.Acknowledge][]float64{}
 	for range priceTurns {
-		for _, value := range []int{1, 10000} {
-			for ordinal, where := range w.members(c) {
-				if err := set(ctx, owner, where, value); err != nil {
-					return "", fmt.Errorf("member %d: %w", ordinal, err)
-				}
+		for _, price := range prices {
+			if err := choose(ctx, price.acknowledge); err != nil {
+				return "", err
+			}
+			if err := w.awaitRelaySync(ctx, c, price.sync); err != nil {
+				return "", err
 			}
 			rate, err := w.throughput(ctx)
 			if err != nil {
 				return "", err
 			}
-			figures[value] = append(figures[value], rate)
+			figures[price.acknowledge] = append(figures[price.acknowledge], rate)
 		}
 	}
-	for _, where := range w.members(c) {
-		if err := set(ctx, owner, where, 1); err != nil {
-			return "", err
-		}
-	}
-	text = fmt.Sprintf("| sync_relay_log | writes a second, of %d clients, each time %s (load average %.1f) | median |\n| ---: | --- | ---: |\n", priceClients, priceTime, loadAverage())
-	for _, value := range []int{1, 10000} {
-		text += fmt.Sprintf("| %d | %.0f | %.0f |\n", value, figures[value], median(figures[value]))
+	text = fmt.Sprintf("| acknowledge | writes a second, of %d clients, each time %s (load average %.1f) | median |\n| --- | --- | ---: |\n", priceClients, priceTime, loadAverage())
+	for _, price := range prices {
+		text += fmt.Sprintf("| %s | %.0f | %.0f |\n", price.acknowledge, figures[price.acknowledge], median(figures[price.acknowledge]))
 	}
 	return text, nil
 }
 
-// set sets sync_relay_log, which has its effect with the next transaction that is received.
-func set(ctx context.Context, a access, where target, value int) error {
-	db, err := a.openAt(where)
+// awaitRelaySync waits until sync_relay_log has a value on every member.
+func (w *World) awaitRelaySync(ctx context.Context, c *v1alpha1.MySQLCluster, want int) error {
+	owner, err := w.owner(ctx)
 	if err != nil {
 		return err
 	}
+	return wait.PollUntilContextTimeout(ctx, time.Second, priceWait, true, func(ctx context.Context) (bool, error) {
+		for _, where := range w.members(c) {
+			if value, err := relaySync(ctx, owner, where); err != nil || value != want {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
+// relaySync is sync_relay_log of a member.
+func relaySync(ctx context.Context, a access, where target) (value int, err error) {
+	db, err := a.openAt(where)
+	if err != nil {
+		return 0, err
+	}
 	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(ctx, fmt.Sprintf("SET GLOBAL sync_relay_log = %d", value))
-	return err
+	err = db.QueryRowContext(ctx, "SELECT @@GLOBAL.sync_relay_log").Scan(&value)
+	return value, err
 }
 
 // throughput is how many writes a second the clients get acknowledged through the Service.

@@ -150,7 +150,7 @@ func (s *soak) measure(ctx context.Context) error {
 	all := !slices.ContainsFunc(chaos.Figures(), func(f chaos.Figure) bool { return !s.wanted(f.Fault) })
 	if err == nil && all {
 		var price string
-		price, err = s.world.PriceOfSync(ctx)
+		price, err = s.world.PriceOfDisk(ctx)
 		table += "\n" + price
 	}
 	fmt.Printf("\n%s", table)

@@ -356,6 +356,9 @@ func without(text, hexName string) string {
 	return strings.Join(kept, "")
 }
 
+// cutOff has a program read the beginning of what it is given, each byte when it comes, and fail.
+const cutOff = `dd bs=1 count=3000 status=none | "$0" "$@"; exit 1`
+
 // TestARestoreThatWasCutOffBeginsAgain: the first attempt ends in the middle of the data.
 func TestARestoreThatWasCutOffBeginsAgain(t *testing.T) {
 	w := theWorld(t)
@@ -366,7 +369,7 @@ func TestARestoreThatWasCutOffBeginsAgain(t *testing.T) {
 	r := w.restore(t, o, target)
 	cut := r
 	cut.Program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
-		return target.Program(ctx, "sh", append([]string{"-c", `head -c 5000 | "$0" "$@"; exit 1`, name}, arguments...)...)
+		return target.Program(ctx, "sh", append([]string{"-c", cutOff, name}, arguments...)...)
 	}
 	if _, err := Restore(t.Context(), cut); !errors.Is(err, ErrLoad) {
 		t.Fatalf("it was not cut off: %v", err)

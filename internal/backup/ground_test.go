@@ -31,7 +31,7 @@ func TestARowOfManyMegabytes(t *testing.T) {
 	}
 	cut := r
 	cut.Program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
-		return target.Program(ctx, "sh", append([]string{"-c", `head -c 5000 | "$0" "$@"; exit 1`, name}, arguments...)...)
+		return target.Program(ctx, "sh", append([]string{"-c", cutOff, name}, arguments...)...)
 	}
 	if _, err := Restore(t.Context(), cut); !errors.Is(err, ErrLoad) {
 		t.Fatalf("it was not cut off: %v", err)

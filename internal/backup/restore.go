@@ -10,8 +10,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -20,13 +18,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
-// Errors of a restore that a person is told by name.
-var (
-	// ErrVersion: MySQL's version does not take this backup.
-	ErrVersion = errors.New("the backup is of a MySQL version that this one cannot take")
-	// ErrLoad: the mysql client is missing or ended with an error.
-	ErrLoad = errors.New("loading the dump failed")
-)
+// ErrVersion: MySQL's version does not take this backup.
+var ErrVersion = errors.New("the backup is of a MySQL version that this one cannot take")
 
 const (
 	// maxDefinitions bounds what is read as definitions, and maxAccounts the statements that make accounts, in bytes.
@@ -166,7 +159,7 @@ func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest
 	if f.loader, err = another.Loader(ctx); err != nil {
 		return err
 	}
-	if err := f.load(ctx, sameSeries); err != nil {
+	if err := f.load(ctx, v, sameSeries); err != nil {
 		return cmp.Or(serverRefuses(err), err)
 	}
 	left := f.loader.LeftOut()
@@ -199,14 +192,14 @@ func (f *filler) read(ctx context.Context) error {
 
 // load fills the server in the order in which things need each other: accounts, by whose privileges views and programs are made; what
 // tables refer to; tables and rows; views and programs, and the privileges on them.
-func (f *filler) load(ctx context.Context, sameSeries bool) error {
+func (f *filler) load(ctx context.Context, v *podclient.Visit, sameSeries bool) error {
 	if err := f.loader.Accounts(ctx, f.accounts); err != nil {
 		return err
 	}
 	if err := f.loader.Prepare(ctx, f.definitions.Definitions, sameSeries); err != nil {
 		return err
 	}
-	if err := load(ctx, f.RestoreOptions, f.manifest); err != nil {
+	if err := f.loading().run(ctx, v); err != nil {
 		return err
 	}
 	return f.loader.Programs(ctx, f.definitions.Definitions)
@@ -257,109 +250,18 @@ func (o RestoreOptions) unpackJSON(ctx context.Context, what string, s Stream, l
 	return nil
 }
 
-// load pipes the dump through the mysql client.
-func load(ctx context.Context, o RestoreOptions, m Manifest) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stream, err := o.Place.Unpack(ctx, o.Folder, m.Dump)
-	if err != nil {
-		return err
+// loading is how the dump is loaded.
+func (f *filler) loading() loading {
+	arguments := f.Credentials.arguments(f.User, f.Target.Host)
+	if f.Socket != "" {
+		arguments = []string{"--no-defaults", "--user=" + f.User, "--socket=" + f.Socket}
 	}
-	defer stream.Close()
-	var taken atomic.Int64
-	stop := o.watch(ctx, cancel, &taken, m.Dump.Bytes)
-	defer stop()
-	// The client is fed by us and not by a copying goroutine of its own, so that we know which side failed.
-	if err := o.client(ctx, func(stdin io.Writer) error {
-		_, err := io.CopyBuffer(struct{ io.Writer }{stdin}, &counting{r: stream, n: &taken}, make([]byte, 256<<10))
-		return err
-	}); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		return err
+	return loading{
+		place: f.Place, folder: f.Folder, manifest: f.manifest, connect: f.Target.Connect, stallTimeout: f.StallTimeout, progress: f.Progress, clock: f.Clock,
+		client: func(ctx context.Context, more ...string) *exec.Cmd {
+			return f.Program(ctx, "mysql", append(arguments, more...)...)
+		},
 	}
-	return nil
-}
-
-// client runs the mysql client on what feed writes. The client stops at the first statement that fails.
-func (o RestoreOptions) client(ctx context.Context, feed func(io.Writer) error) error {
-	arguments := o.Credentials.arguments(o.User, o.Target.Host)
-	if o.Socket != "" {
-		arguments = []string{"--no-defaults", "--user=" + o.User, "--socket=" + o.Socket}
-	}
-	cmd := o.Program(ctx, "mysql", append(arguments, "--batch", "--binary-mode", "--max-allowed-packet=1G", "--default-character-set=utf8mb4",
-		"--init-command="+podclient.LoadSettings)...)
-	complaints := &tail{}
-	cmd.Stderr, cmd.WaitDelay = complaints, 5*time.Second
-	stdin, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLoad, err)
-	}
-	fed := feed(stdin)
-	if fed != nil {
-		// What the client did not get yet must not be taken for the end of the dump: it would commit what it has.
-		_ = cmd.Process.Kill()
-	}
-	stdin.Close()
-	ended := cmd.Wait()
-	if text := complaints.text(); ended != nil && text != "" {
-		return fmt.Errorf("%w: %w", ErrLoad, conn.ClientError(text))
-	}
-	if fed != nil && (ended == nil || !errors.Is(fed, syscall.EPIPE)) {
-		return fed
-	}
-	if ended != nil {
-		return fmt.Errorf("%w: %w", ErrLoad, ended)
-	}
-	return nil
-}
-
-// counting counts what is read.
-type counting struct {
-	r io.Reader
-	n *atomic.Int64
-}
-
-// Read implements io.Reader.
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n.Add(int64(n))
-	return n, err
-}
-
-// watch tells of the progress, and ends the load when it stands still.
-func (o RestoreOptions) watch(ctx context.Context, cancel context.CancelCauseFunc, taken *atomic.Int64, total int64) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		last, since := int64(-1), o.Clock.Now()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			switch now := taken.Load(); {
-			case now != last:
-				last, since = now, o.Clock.Now()
-				if o.Progress != nil {
-					o.Progress(Progress{Bytes: now, Estimate: total})
-				}
-			case o.StallTimeout > 0 && o.Clock.Since(since) >= o.StallTimeout:
-				cancel(fmt.Errorf("%w for %s", ErrStalled, o.StallTimeout))
-				return
-			}
-		}
-	}()
-	return func() { close(done); <-ended }
 }
 
 // CheckVersion refuses to restore into an older MySQL than the backup's, and to skip a long-term series: what MySQL

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/load"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
@@ -248,7 +248,7 @@ func (d *dumpReader) beginLine(b []byte) []byte {
 		if !whole || !bytes.HasPrefix(line, verb) || len(line) >= nameLimit {
 			continue
 		}
-		name, _, ok := identifier(line[len(verb)-1:])
+		name, _, ok := load.Identifier(line[len(verb)-1:])
 		if !ok { // the name holds a line break
 			d.line = append(d.line, '\n')
 			return b[took+1:]
@@ -283,7 +283,7 @@ func couldMatter(line []byte) bool {
 
 // beginInsert finds the table of an INSERT. Names may hold line breaks.
 func (d *dumpReader) beginInsert(b []byte, took int, whole bool) []byte {
-	name, rest, ok := identifier(d.line[len(insertInto)-1:])
+	name, rest, ok := load.Identifier(d.line[len(insertInto)-1:])
 	const verb = " VALUES "
 	if i := bytes.Index(rest, []byte(verb)); ok && i >= 0 && onlyColumns(rest[:i]) {
 		key := d.database + "\x00" + name
@@ -314,27 +314,6 @@ func (d *dumpReader) beginInsert(b []byte, took int, whole bool) []byte {
 func onlyColumns(b []byte) bool {
 	b = bytes.TrimSpace(b)
 	return len(b) == 0 || b[0] == '('
-}
-
-// identifier reads a name in backquotes.
-func identifier(b []byte) (name string, rest []byte, ok bool) {
-	var s strings.Builder
-	for i := 1; i < len(b); i++ {
-		if b[i] != '`' {
-			s.WriteByte(b[i])
-			continue
-		}
-		if i+1 < len(b) && b[i+1] == '`' {
-			s.WriteByte('`')
-			i++
-			continue
-		}
-		if i+1 == len(b) {
-			return "", nil, false // the next byte decides
-		}
-		return s.String(), b[i+1:], true
-	}
-	return "", nil, false
 }
 
 // end says whether what was read is a whole dump.

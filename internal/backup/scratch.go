@@ -33,7 +33,7 @@ var scratchSettings = []string{
 	"--skip-networking", "--mysqlx=OFF", "--read-only=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin=binlog",
 	"--event-scheduler=OFF", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=256M",
 	"--innodb-dedicated-server=OFF", "--innodb-redo-log-capacity=256M", "--innodb-log-buffer-size=16M", "--key-buffer-size=8M", "--large-pages=OFF", "--max-user-connections=0",
-	"--performance-schema=OFF", "--max-connections=10", "--max-allowed-packet=1G", "--secure-file-priv=NULL",
+	"--performance-schema=OFF", "--max-connections=20", "--max-allowed-packet=1G", "--secure-file-priv=NULL",
 }
 
 // scratch is a mysqld of its own in a folder of its own, both of which end with it.

@@ -169,7 +169,7 @@ func halved(b []byte) []byte  { return b[:len(b)/2] }
 // printing makes a program that prints an error and fails.
 func printing(text string) func(context.Context, string, ...string) *exec.Cmd {
 	return func(ctx context.Context, _ string, _ ...string) *exec.Cmd {
-		return exec.CommandContext(ctx, "sh", "-c", `cat >/dev/null; echo "$0" >&2; exit 1`, text)
+		return exec.CommandContext(ctx, "sh", "-c", `read -r line; echo "$0" >&2; exit 1`, text)
 	}
 }
 

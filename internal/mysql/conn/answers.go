@@ -24,7 +24,7 @@ const (
 	erNetWriteTimeout        = 1161
 	ErNoSuchTable            = 1146
 	ErLockWaitTimeout        = 1205
-	erDeadlock               = 1213
+	ErDeadlock               = 1213
 	erReadOnly               = 1290
 	ErQueryInterrupted       = 1317
 	ErAccessDeniedNoPassword = 1698
@@ -59,7 +59,7 @@ func IsServerError(err error, numbers ...uint16) bool {
 func IsRefusal(err error) bool { return ServerErrorNumber(err) != 0 }
 
 // passing are the server errors after which the same statement may succeed: the server was busy, went down, or ended the session.
-var passing = []uint16{ErTooManyConnections, erServerShutdown, erNetRead, erNetReadTimeout, erNetWrite, erNetWriteTimeout, ErLockWaitTimeout, erReadOnly, ErQueryInterrupted, erDeadlock}
+var passing = []uint16{ErTooManyConnections, erServerShutdown, erNetRead, erNetReadTimeout, erNetWrite, erNetWriteTimeout, ErLockWaitTimeout, erReadOnly, ErQueryInterrupted, ErDeadlock}
 
 // RefusesForGood says whether an error is an answer of the server's that the same statement gets again.
 func RefusesForGood(err error) bool { return IsRefusal(err) && !IsServerError(err, passing...) }

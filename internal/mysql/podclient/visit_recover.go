@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
@@ -51,7 +52,29 @@ func (v *Visit) BeginRecovery(ctx context.Context, recovery string) (done bool, 
 	if err := v.mark(ctx, recovery, false); err != nil {
 		return false, err
 	}
+	if err := v.endBuilding(ctx); err != nil {
+		return false, err
+	}
 	return false, v.empty(ctx, databases)
+}
+
+// endBuilding ends what a recovery that was cut off still runs for long: the server goes on with a statement whose client is gone, and
+// nobody drops the table meanwhile.
+func (v *Visit) endBuilding(ctx context.Context) error {
+	ids, err := v.lines(ctx, "SELECT ID FROM performance_schema.processlist WHERE ID <> CONNECTION_ID() AND USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1) AND INFO LIKE 'ALTER TABLE % ADD KEY %'")
+	if err != nil {
+		return fmt.Errorf("look for statements of a recovery that was cut off: %w", err)
+	}
+	for _, text := range ids {
+		id, err := strconv.ParseUint(text, 10, 64)
+		if err == nil {
+			err = v.s.Kill(ctx, id)
+		}
+		if err != nil {
+			return fmt.Errorf("end a statement of a recovery that was cut off: %w", err)
+		}
+	}
+	return nil
 }
 
 // recoveryMark reads the mark. marked is true for that of the same recovery; one of another is no mark, because a volume

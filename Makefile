@@ -193,7 +193,7 @@ model: ## Check the promotion rules in every state of a small cluster, up to an 
 	@go run ./test/model/check $(MODEL_FLAGS)
 
 .PHONY: bench
-bench: bench-operator bench-backup bench-snapshot bench-ready ## Figures: what Ready clusters cost, backups beside the same by hand, snapshots, and what the operator adds to the way to Ready.
+bench: bench-operator bench-backup bench-restore bench-snapshot bench-ready ## Figures: what Ready clusters cost, backups and restores beside the same by hand, snapshots, and what the operator adds to the way to Ready.
 
 .PHONY: bench-operator
 bench-operator: deps ## What 100 and 1,000 Ready clusters cost, and a hand-over. Members and EC2 are stubs. BENCH_SECONDS=60, BENCH_SCALE=1000.
@@ -203,7 +203,12 @@ bench-operator: deps ## What 100 and 1,000 Ready clusters cost, and a hand-over.
 .PHONY: bench-backup
 bench-backup: deps ## Dump beside mysqldump | zstd by hand, and restore, with their memory. BENCH_BACKUP_GIB=5 (room for 3 times that), BENCH_BACKUP_ROUNDS=3.
 	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" \
-	  go test -count=1 -timeout 3h -run '^$$' -bench . -benchtime 1x $(TESTFLAGS) ./test/bench/dump
+	  go test -count=1 -timeout 3h -run '^$$' -bench Backup -benchtime 1x $(TESTFLAGS) ./test/bench/dump
+
+.PHONY: bench-restore
+bench-restore: deps ## Restore beside the same in one stream and by hand. BENCH_RESTORE_GIB=1 (room for 3 times that), BENCH_RESTORE_TABLES=20, BENCH_RESTORE_ROUNDS=1.
+	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" \
+	  go test -count=1 -timeout 3h -run '^$$' -bench Restore -benchtime 1x $(TESTFLAGS) ./test/bench/dump
 
 .PHONY: bench-snapshot
 bench-snapshot: deps ## In the lab: a snapshot and a new cluster from it, small beside large. BENCH_SNAPSHOT_GIB=1,5 (room for 5 times that).

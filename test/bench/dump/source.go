@@ -68,8 +68,8 @@ func promote(ctx context.Context, farm *mysqld.Farm, s *mysqld.Server) error {
 	return err
 }
 
-// fill loads about size bytes of rows, without the binary log and, meanwhile, without the redo log.
-func fill(ctx context.Context, s *mysqld.Server, size int64) error {
+// fill makes tables with about size bytes of rows, without the binary log and, meanwhile, without the redo log.
+func fill(ctx context.Context, s *mysqld.Server, size int64, tables []table) error {
 	db, err := sql.Open("mysql", fmt.Sprintf("root@unix(%s)/", s.Socket()))
 	if err != nil {
 		return fmt.Errorf("fill the server: %w", err)

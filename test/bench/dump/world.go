@@ -119,8 +119,8 @@ func (w *world) close() error {
 	return errors.Join(failures...)
 }
 
-// source starts a primary with about size bytes of rows, and furnishes its pods.
-func (w *world) source(ctx context.Context, size int64) (*machine, error) {
+// source starts a primary that has tables with about size bytes of rows, and furnishes its pods.
+func (w *world) source(ctx context.Context, size int64, tables []table) (*machine, error) {
 	s, err := startServer(ctx, w.farm)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (w *world) source(ctx context.Context, size int64) (*machine, error) {
 	if err := promote(ctx, w.farm, s); err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, s, size); err != nil {
+	if err := fill(ctx, s, size, tables); err != nil {
 		return nil, err
 	}
 	cert, key, err := w.farm.Authority.IssueBackup(time.Now())

@@ -163,7 +163,7 @@ func values(in Input) string {
 		{"member", in.Member},
 		{"identity", in.ClusterUID + " " + in.Member},
 		{"version", in.Version},
-		{"places", strings.Join(places(in.Version, d), " ")},
+		{"places", strings.Join(Places(in.Version, d), " ")},
 		{"sha256", d.SHA256},
 		{"keys", base64.StdEncoding.EncodeToString(d.Keys.Packets)},
 		{"expiries", expiries(d.Keys)},
@@ -193,9 +193,9 @@ const mysqlSite = "https://cdn.mysql.com"
 // currentDownload is the address of a current release on MySQL's site.
 var currentDownload = regexp.MustCompile(`^(https://(?:cdn|dev)[.]mysql[.]com(?:/get)?/)Downloads/MySQL-([0-9.]+/[^/]+)$`)
 
-// places returns the addresses at which the tarball may be. MySQL's site, and a mirror of it, moves a release to its archives when the
+// Places returns the addresses at which the tarball of a version may be. MySQL's site, and a mirror of it, moves a release to its archives when the
 // next patch release is out, and members download at every launch. The script puts the architecture in the place of {arch}.
-func places(version string, d Download) []string {
+func Places(version string, d Download) []string {
 	if d.URL != "" {
 		all := []string{d.URL}
 		if currentDownload.MatchString(d.URL) {

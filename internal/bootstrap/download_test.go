@@ -396,7 +396,7 @@ func TestPlaces(t *testing.T) {
 		"a name like MySQL's":        {Download{URL: "https://cdn.mysql.com.example/Downloads/MySQL-8.4/m.tar.xz"}, "https://cdn.mysql.com.example/Downloads/MySQL-8.4/m.tar.xz"},
 		"an address elsewhere":       {Download{URL: "https://mirror.example/Downloads/MySQL-8.4/m.tar.xz"}, "https://mirror.example/Downloads/MySQL-8.4/m.tar.xz"},
 	} {
-		if got := strings.Join(places("8.4.6", tc.download), " "); got != tc.want {
+		if got := strings.Join(Places("8.4.6", tc.download), " "); got != tc.want {
 			t.Errorf("%s: got %s", name, got)
 		}
 	}

@@ -26,7 +26,8 @@ const (
 // TypeInfo is what matters of an instance type.
 type TypeInfo struct {
 	architectures []string
-	vCPUs         int32
+	// VCPUs of the type by default; 0 when EC2 does not say.
+	VCPUs int32
 	// Memory in bytes; 0 when EC2 does not say.
 	Memory uint64
 }
@@ -163,7 +164,7 @@ func (i *images) instanceType(ctx context.Context, name string) (TypeInfo, error
 			}
 		}
 		if v := answer.InstanceTypes[0].VCpuInfo; v != nil {
-			found.vCPUs = aws.ToInt32(v.DefaultVCpus)
+			found.VCPUs = aws.ToInt32(v.DefaultVCpus)
 		}
 		if m := answer.InstanceTypes[0].MemoryInfo; m != nil {
 			found.Memory = uint64(max(0, aws.ToInt64(m.SizeInMiB))) << 20

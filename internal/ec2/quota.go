@@ -26,8 +26,8 @@ var vCPUQuotas = []struct{ prefix, name string }{
 	{"x", "Running On-Demand X instances"},
 }
 
-// vCPUQuota names the quota of the account that an instance type counts against.
-func vCPUQuota(instanceType string) string {
+// VCPUQuota names the quota of the account that an instance type counts against.
+func VCPUQuota(instanceType string) string {
 	for _, q := range vCPUQuotas {
 		if strings.HasPrefix(instanceType, q.prefix) {
 			return q.name
@@ -45,7 +45,7 @@ func explainLaunch(err error, spec LaunchSpec, region string) error {
 	case code == "VcpuLimitExceeded":
 		return &awsapi.Error{Class: awsapi.Quota, Err: err, Text: fmt.Sprintf(
 			"the account's quota %q (in vCPUs) is used up, so %s cannot start: ask for more in Service Quotas, or set a smaller spec.aws.instanceType (%s)",
-			vCPUQuota(spec.InstanceType), spec.InstanceType, code)}
+			VCPUQuota(spec.InstanceType), spec.InstanceType, code)}
 	case code == "InstanceLimitExceeded":
 		return &awsapi.Error{Class: awsapi.Quota, Err: err, Text: fmt.Sprintf(
 			"the account's limit on instances of type %s is reached: ask for more in Service Quotas (%s)", spec.InstanceType, code)}

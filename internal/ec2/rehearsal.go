@@ -74,6 +74,12 @@ func (r *rehearsal) rehearse(ctx context.Context, owner awsapi.Ownership) []awsa
 	return r.found()
 }
 
+// CanRehearse says whether there is something of a cluster on which Rehearse can try calls.
+func (c *Cloud) CanRehearse(clusterUID string) bool {
+	tries, _ := c.rehearsal.tries(awsapi.Ownership{ClusterUID: clusterUID})
+	return tries != nil
+}
+
 // due says whether one is due, and if so takes the turn.
 func (r *rehearsal) due() bool {
 	r.mu.Lock()

@@ -174,6 +174,12 @@ func (s *S3) Create(ctx context.Context, key string, r io.Reader) error {
 	return err
 }
 
+// ProveExclusive shows that the store takes objects, rejects a conditional write of one that exists, and deletes, by an empty object
+// beside key that it removes. Create does the same before it relies on a store other than AWS.
+func (s *S3) ProveExclusive(ctx context.Context, key string) error {
+	return s.exclusive.prove(ctx, s, key)
+}
+
 // createAtOnce creates an empty object by one call.
 func (s *S3) createAtOnce(ctx context.Context, key string) error {
 	_, err := s.upload(ctx, "create", key, strings.NewReader(""), aws.String("*"))

@@ -104,11 +104,7 @@ func (r *Access) reach(ctx context.Context, s *pass.Pass) error {
 			return err
 		}
 	}
-	account := awsapi.Account{Region: s.Cluster.Spec.AWS.Region, RoleARN: s.Cluster.Spec.AWS.RoleARN}
-	if account.RoleARN != "" {
-		// The external id keeps one tenant from naming the role that another tenant's trust policy opens to us.
-		account.ExternalID = s.Cluster.Namespace + "/" + s.Cluster.Name
-	}
+	account := AccountOf(s.Cluster)
 	if name := pass.CredentialsSecret(s.Cluster); name != "" {
 		if account.Static, s.Access.Problem = r.credentials(ctx, s, name); account.Static == nil {
 			if release.Released(s) && s.Access.Problem.Reason == v1alpha1.ReasonCredentialsMissing {
@@ -126,6 +122,25 @@ func (r *Access) reach(ctx context.Context, s *pass.Pass) error {
 		s.Access.Cloud = cloud
 	}
 	return r.recordServed(ctx, s)
+}
+
+// AccountOf returns the account of a cluster, without the keys of a Secret.
+func AccountOf(c *v1alpha1.MySQLCluster) awsapi.Account {
+	account := awsapi.Account{Region: c.Spec.AWS.Region, RoleARN: c.Spec.AWS.RoleARN}
+	if account.RoleARN != "" {
+		// The external id keeps one tenant from naming the role that another tenant's trust policy opens to us.
+		account.ExternalID = c.Namespace + "/" + c.Name
+	}
+	return account
+}
+
+// KeysIn returns the keys that a Secret holds; false when it lacks one.
+func KeysIn(secret *corev1.Secret) (awsapi.StaticCredentials, bool) {
+	static := awsapi.StaticCredentials{
+		AccessKeyID: task.ValueOf(secret.Data[KeyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[KeySecretAccessKey]),
+		SessionToken: task.ValueOf(secret.Data[KeySessionToken]),
+	}
+	return static, static.AccessKeyID != "" && static.SecretAccessKey != ""
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
@@ -181,11 +196,8 @@ func (r *Access) credentials(ctx context.Context, s *pass.Pass, name string) (*a
 	if err != nil {
 		return nil, pass.AsProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
 	}
-	static := awsapi.StaticCredentials{
-		AccessKeyID: task.ValueOf(secret.Data[KeyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[KeySecretAccessKey]),
-		SessionToken: task.ValueOf(secret.Data[KeySessionToken]),
-	}
-	if static.AccessKeyID == "" || static.SecretAccessKey == "" {
+	static, whole := KeysIn(&secret)
+	if !whole {
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonCredentialsMissing, After: engine.AfterWaiting,
 			Message: fmt.Sprintf("Secret %s lacks the keys %s and %s", name, KeyAccessKeyID, KeySecretAccessKey)}
 	}

@@ -121,6 +121,17 @@ func (c *Connector) Connect(ctx context.Context, account Account) (Clients, erro
 	}, nil
 }
 
+// Config returns the SDK's configuration for the calls to an account that Clients do not have, with the account's region.
+func (c *Connector) Config(ctx context.Context, account Account) (aws.Config, error) {
+	cfg, err := c.load(ctx, account)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("configure the AWS client for region %s: %w", account.Region, err)
+	}
+	regional := cfg.Copy()
+	regional.Region = account.Region
+	return regional, nil
+}
+
 // load builds the SDK's configuration: credentials, endpoint, retries, and our middleware. Its region is that of STS.
 func (c *Connector) load(ctx context.Context, account Account) (aws.Config, error) {
 	options := []func(*config.LoadOptions) error{

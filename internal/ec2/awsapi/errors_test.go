@@ -231,8 +231,8 @@ func TestExplain(t *testing.T) {
 		field, reason string
 		retry         bool
 	}{
-		{ofEC2("RunInstances", "InvalidKeyPair.NotFound", ""), fieldKeyName, v1alpha1.ReasonInvalidSpec, false},
-		{ofEC2("RunInstances", "InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid"), fieldProfile, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("RunInstances", "InvalidKeyPair.NotFound", ""), FieldKeyName, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("RunInstances", "InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid"), FieldProfile, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("CreateVolume", "InvalidParameterCombination", ""), FieldStorage, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("CreateVolume", "InvalidKMSKey.InvalidState", ""), FieldKMSKey, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("AuthorizeSecurityGroupIngress", "InvalidParameterValue", ""), fieldClientCIDRs, v1alpha1.ReasonInvalidSpec, false},
@@ -243,7 +243,7 @@ func TestExplain(t *testing.T) {
 		{ofEC2("RunInstances", "InvalidSecurity.RequestHasExpired", ""), "", v1alpha1.ReasonCredentialsInvalid, false},
 		{ofEC2("RunInstances", "InvalidSubnetId.NotFound", ""), FieldSubnets, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("CreateVolume", "TagPolicyViolation", ""), fieldTags, v1alpha1.ReasonInvalidSpec, false},
-		{ofEC2("RunInstances", "ClientInvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid"), fieldProfile, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("RunInstances", "ClientInvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid"), FieldProfile, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("DescribeInstances", "InvalidNextToken", ""), "", v1alpha1.ReasonReconciling, true},
 		{ofEC2("RunInstances", "VcpuLimitExceeded", ""), FieldInstanceType, v1alpha1.ReasonQuotaExceeded, false},
 		{ofEC2("RunInstances", "InsufficientInstanceCapacity", ""), FieldInstanceType, v1alpha1.ReasonInsufficientCapacity, true},

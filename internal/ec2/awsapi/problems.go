@@ -35,8 +35,8 @@ const (
 	FieldGroups        = "spec.aws.securityGroupIDs"
 	FieldClientGroups  = "spec.aws.clientSecurityGroupIDs"
 	fieldClientCIDRs   = "spec.aws.clientCIDRs"
-	fieldProfile       = "spec.aws.iamInstanceProfile"
-	fieldKeyName       = "spec.aws.keyName"
+	FieldProfile       = "spec.aws.iamInstanceProfile"
+	FieldKeyName       = "spec.aws.keyName"
 	fieldTags          = "spec.aws.tags"
 	FieldRole          = "spec.aws.roleARN"
 	FieldStorage       = "spec.storage"
@@ -133,8 +133,8 @@ func reasonOf(err error, class Class) string {
 
 // fieldOfCode: codes that can only be about one field, whichever call they answer.
 var fieldOfCode = map[string]string{
-	"InvalidKeyPair.NotFound":            fieldKeyName,
-	"InvalidKeyPair.Format":              fieldKeyName,
+	"InvalidKeyPair.NotFound":            FieldKeyName,
+	"InvalidKeyPair.Format":              FieldKeyName,
 	"InvalidSubnetID.NotFound":           FieldSubnets,
 	"InvalidSubnetId.NotFound":           FieldSubnets,
 	"InvalidSubnet":                      FieldSubnets,
@@ -155,7 +155,7 @@ var fieldOfCode = map[string]string{
 	"VolumeTypeNotAvailableInZone":       fieldStorageType,
 	"VolumeLimitExceeded":                fieldStorageSize,
 	"MaxIOPSLimitExceeded":               fieldStorageIOPS,
-	"InvalidIamInstanceProfileName":      fieldProfile,
+	"InvalidIamInstanceProfileName":      FieldProfile,
 	"RulesPerSecurityGroupLimitExceeded": fieldClientCIDRs,
 	"ParameterNotFound":                  FieldImageAlias,
 	codeKeyRevoked:                       FieldKMSKey,
@@ -181,7 +181,7 @@ func fieldOf(err error) string {
 	case op == opAssumeRole:
 		return FieldRole
 	case RefusedAction(err) == actionPassRole:
-		return fieldProfile
+		return FieldProfile
 	case class == Denied:
 		return ""
 	case strings.HasPrefix(code, "InvalidAMI"), code == codeOptIn:
@@ -189,7 +189,7 @@ func fieldOf(err error) string {
 	case strings.Contains(code, "KMS") || strings.Contains(code, "Kms"):
 		return FieldKMSKey
 	case ofValue(err) && op == opRunInstances && Mentions(err, "iaminstanceprofile"):
-		return fieldProfile
+		return FieldProfile
 	case class == Invalid:
 		return fieldOfCall[op]
 	}

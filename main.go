@@ -47,6 +47,10 @@ func main() {
 	if len(os.Args) > 1 && pod.IsCommand(os.Args[1]) {
 		os.Exit(runPod(os.Args[1:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == commandDoctor {
+		ctrl.SetLogger(logr.Discard()) // what is found is in the report
+		os.Exit(runDoctor(ctrl.SetupSignalHandler(), os.Args[2:], build(), os.Stdout, os.Stderr))
+	}
 	f := parseFlags()
 	if f.showVersion {
 		fmt.Printf("nairobi-mysql-operator %s (commit %s, built %s)\n", version, commit, date)
@@ -58,13 +62,16 @@ func main() {
 		os.Exit(1)
 	}
 	ctrl.SetLogger(log)
-	f.operator.Build, f.operator.Logger = manager.Build{Version: version, Commit: commit, Date: date}, log
+	f.operator.Build, f.operator.Logger = build(), log
 	f.operator.OperatorCondition = os.Getenv(olm.ConditionNameVariable)
 	if err := run(ctrl.SetupSignalHandler(), f.operator); err != nil {
 		log.Error(err, "the operator stops")
 		os.Exit(1)
 	}
 }
+
+// build is what the linker set.
+func build() manager.Build { return manager.Build{Version: version, Commit: commit, Date: date} }
 
 // runPod does the work of a backup pod, whose log is as the operator's is by default.
 func runPod(arguments []string) int {

@@ -52,9 +52,10 @@ var others = map[string]bool{
 	"kms:ReEncryptFrom": true, "kms:ReEncryptTo": true, "kms:CreateGrant": true,
 	"s3:PutObject": true, "s3:GetObject": true, "s3:DeleteObject": true, "s3:AbortMultipartUpload": true, "s3:ListBucket": true,
 	"s3:ListBucketMultipartUploads": true, "s3:ListMultipartUploadParts": true,
+	"servicequotas:ListServiceQuotas": true,
 }
 
-var services = map[string]bool{"ec2": true, "sts": true, "ssm": true, "kms": true, "s3": true, "iam": true}
+var services = map[string]bool{"ec2": true, "sts": true, "ssm": true, "kms": true, "s3": true, "iam": true, "servicequotas": true}
 
 // knownAction says whether this package knows what an action of a policy touches.
 func knownAction(pattern string) bool {

@@ -38,8 +38,10 @@ var ec2Calls = map[string]func(*touched){
 	"DeleteSecurityGroup":           each("GroupId"),
 }
 
-// readsEC2 says whether a call lists resources. AWS knows no resources for those.
-func readsEC2(action string) bool { return strings.HasPrefix(action, "Describe") }
+// readsEC2 says whether a call lists resources, or reads settings of the account. AWS knows no resources for those.
+func readsEC2(action string) bool {
+	return strings.HasPrefix(action, "Describe") || action == "GetInstanceMetadataDefaults"
+}
 
 // kinds are the resources of EC2 by the prefix of their ids. Images and snapshots have no account in their ARN.
 var kinds = map[string]string{

@@ -370,7 +370,7 @@ func TestTagsOfACopySayNothingOfItsSource(t *testing.T) {
 
 // The published policies are of parts that are all known.
 func TestPublishedPoliciesAreKnown(t *testing.T) {
-	for _, name := range []string{"operator.json", "backup.json"} {
+	for _, name := range []string{"operator.json", "backup.json", "doctor.json"} {
 		if _, err := published(t, name).Policy(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

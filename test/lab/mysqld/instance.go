@@ -91,6 +91,11 @@ func (s *Server) prepare() error {
 	if err := s.write("tls/ca.pem", authority.CertificatePEM()); err != nil {
 		return err
 	}
+	for name, content := range s.options.Files {
+		if err := s.write(name, content); err != nil {
+			return err
+		}
+	}
 	return s.makeKey()
 }
 

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 )
 
@@ -38,6 +40,10 @@ type Options struct {
 	Settings map[string]string
 	// Arguments are what mysqld is started with in addition, as the machine's script does for a volume that it adopts.
 	Arguments []string
+	// Environment are variables of mysqld's process, as NAME=value.
+	Environment []string
+	// Files are written into the server's folder /etc/nairobi-mysql before it boots, by their names there.
+	Files map[string][]byte
 	// IP and InstanceID default to those of the farm's own counting. IP must be an address of the farm's network.
 	IP, InstanceID string
 	// Authority is the CA of the server's cluster; default the farm's. Another one is for servers that begin Unjoined.
@@ -107,11 +113,12 @@ mount --rbind /dev "$2/root/dev"
 mount -t proc proc "$2/root/proc"
 dir="$2"
 shift 2
-exec chroot "$dir/root" /usr/sbin/mysqld --defaults-file=/etc/nairobi-mysql/my.cnf "$@"`
+exec chroot "$dir/root" /usr/bin/env "$@"`
 
 // command is mysqld in its own mount namespace. It runs as root: a change of user would clear the death signal.
 func (s *Server) command(ctx context.Context, arguments ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", mounts, "sh", s.farm.root, s.dir}, arguments...)...)
+	server := slices.Concat(s.options.Environment, []string{"/usr/sbin/mysqld", "--defaults-file=" + bootstrap.ConfigDir + "/my.cnf"}, arguments)
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", mounts, "sh", s.farm.root, s.dir}, server...)...)
 	// RESTART works only when this variable names the parent process, which on an instance is systemd, number 1.
 	parent := "MYSQLD_PARENT_PID=" + strconv.Itoa(os.Getpid())
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", parent}

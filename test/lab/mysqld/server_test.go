@@ -1,9 +1,14 @@
 package mysqld
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 )
 
 // TestServer boots a server, cuts it off, boots it again, and asks it to restart itself.
@@ -19,9 +24,15 @@ func TestServer(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s, err := farm.Start(ctx, Options{})
+	s, err := farm.Start(ctx, Options{Environment: []string{"NAIROBI_TEST=1"}, Files: map[string][]byte{"library": []byte("bytes")}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", s.PID())); err != nil || !bytes.Contains(environment, []byte("NAIROBI_TEST=1\x00")) {
+		t.Errorf("mysqld's environment is %q, %v", environment, err)
+	}
+	if content, err := s.Program(ctx, "cat", bootstrap.ConfigDir+"/library").Output(); err != nil || string(content) != "bytes" {
+		t.Errorf("the file that mysqld sees holds %q, %v", content, err)
 	}
 	before, err := s.SQL(ctx, "SELECT @@server_uuid, @@super_read_only, @@performance_schema")
 	if err != nil {

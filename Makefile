@@ -193,7 +193,7 @@ model: ## Check the promotion rules in every state of a small cluster, up to an 
 	@go run ./test/model/check $(MODEL_FLAGS)
 
 .PHONY: bench
-bench: bench-operator bench-backup bench-restore bench-snapshot bench-ready ## Figures: what Ready clusters cost, backups and restores beside the same by hand, snapshots, and what the operator adds to the way to Ready.
+bench: bench-operator bench-backup bench-restore bench-snapshot bench-ready bench-writes bench-appliers ## Figures: what Ready clusters cost, backups and restores beside the same by hand, snapshots, what the operator adds to the way to Ready, commits and appliers.
 
 .PHONY: bench-operator
 bench-operator: deps ## What 100 and 1,000 Ready clusters cost, and a hand-over. Members and EC2 are stubs. BENCH_SECONDS=60, BENCH_SCALE=1000.
@@ -217,6 +217,17 @@ bench-snapshot: deps ## In the lab: a snapshot and a new cluster from it, small 
 .PHONY: bench-ready
 bench-ready: deps ## In the lab: from apply to Ready, less the members' own time. BENCH_READY_ROUNDS=3.
 	@hack/with-lab.sh go test -count=1 -timeout 1h -run '^$$' -bench . -benchtime 1x $(TESTFLAGS) ./test/bench/ready
+
+# Room for four servers whose files are in memory.
+BENCH_MEMORY := 7g
+
+.PHONY: bench-writes
+bench-writes: deps ## Commits, acknowledged from memory, from disk and by nobody, on volumes with 1 ms an fsync. BENCH_WRITES_CLIENTS=1,8,64,256, _ROUNDS=3, _SECONDS=10.
+	@hack/in-memory.sh $(BENCH_MEMORY) go test -count=1 -timeout 3h -run '^$$' -bench Writes -benchtime 1x $(TESTFLAGS) ./test/bench/writes
+
+.PHONY: bench-appliers
+bench-appliers: deps ## Whether replicas keep up with 64 clients, by their number of applier threads. BENCH_APPLIER_THREADS=1,2,4,8,16, BENCH_WRITES_ROUNDS=3, _SECONDS=10.
+	@hack/in-memory.sh $(BENCH_MEMORY) go test -count=1 -timeout 3h -run '^$$' -bench Appliers -benchtime 1x $(TESTFLAGS) ./test/bench/writes
 
 ##@ Lab
 

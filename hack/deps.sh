@@ -17,7 +17,7 @@ needs=(
   iptables:iptables           # what kube-proxy and the CNI plug-ins call
   mkfs.xfs:xfsprogs           # data volumes; xfs_io cuts an instance's power
   losetup:mount               # volumes are files behind loop devices
-  nsenter:util-linux
+  nsenter:util-linux          # with setpriv and unshare
   dpkg-deb:dpkg
   /etc/ssl/certs/ca-certificates.crt:ca-certificates
   zstd:zstd                   # the dump by hand that ours is compared with

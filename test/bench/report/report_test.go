@@ -44,3 +44,16 @@ func TestAimsAreJudged(t *testing.T) {
 		t.Error("the most frequent is not first")
 	}
 }
+
+// TestGridIsMarkdown: every line has all columns, and the columns are below each other.
+func TestGridIsMarkdown(t *testing.T) {
+	g := &Grid{Title: "Title", Header: []string{"a", "second"}}
+	g.Add("longer µs", "1")
+	g.Add("x")
+	var out bytes.Buffer
+	g.Print(&out)
+	want := "\nTitle\n\n| a         | second |\n| --------- | ------ |\n| longer µs | 1      |\n| x         |        |\n"
+	if out.String() != want {
+		t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+	}
+}

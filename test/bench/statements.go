@@ -116,6 +116,8 @@ func (m *member) variables(uint32, string) rowset {
 	add("status", "Rpl_semi_sync_replica_status", onOff(!m.primary))
 	add("status", "Rpl_semi_sync_source_clients", strconv.Itoa(clients))
 	add("status", "Rpl_semi_sync_source_wait_sessions", "0")
+	add("variable", mysql.RelaySync, "10000")
+	add("memory", m.name, "")
 	add("tls", "Ssl_server_not_after", m.notAfter.UTC().Format("Jan _2 15:04:05 2006")+" GMT")
 	if !m.primary {
 		add("link", "silence", "0.4")
@@ -178,7 +180,7 @@ func (m *member) replicaStatus(uint32, string) rowset {
 func (m *member) membership(_ uint32, text string) rowset {
 	row := map[string]string{
 		"epoch": strconv.Itoa(membershipEpoch), "leader": m.trio.members[0].name, "voters": `["` + strings.Join(m.trio.voters, `","`) + `"]`,
-		"previous": "[]", "w": strconv.Itoa(len(m.trio.voters) / 2),
+		"previous": "[]", "w": strconv.Itoa(len(m.trio.voters) / 2), "memory": m.trio.memories(),
 	}
 	columns, _, _ := strings.Cut(strings.TrimPrefix(text, "SELECT "), " FROM ")
 	var values []string
@@ -186,6 +188,15 @@ func (m *member) membership(_ uint32, text string) rowset {
 		values = append(values, row[column])
 	}
 	return one(values...)
+}
+
+// memories says that each voter has acknowledged from one memory, which has its own name.
+func (t *trio) memories() string {
+	var named []string
+	for _, voter := range t.voters {
+		named = append(named, fmt.Sprintf("%q: %q", voter, voter))
+	}
+	return "{" + strings.Join(named, ", ") + "}"
 }
 
 func (m *member) getLock(id uint32, text string) rowset {

@@ -22,15 +22,17 @@ func (p *certificates) admits(m *Member) string {
 // wanted says whether voters are to acknowledge from memory.
 func (p *certificates) wanted() bool { return p.AckFromMemory && p.Lossless && !p.Hibernate }
 
-// relaySync is what sync_relay_log is to be on a member. Who is no voter, is heard by nobody and has yet to catch up need not sync.
+// relaySync is what sync_relay_log is to be on a member. A replica that is heard by nobody need not sync: without semi-synchronous
+// replication, or while it is no voter and has yet to catch up.
 func (p *certificates) relaySync(m *Member) string {
 	row := p.plan.Membership
+	unheard := m.SQL.Replication != nil && !m.mayBeHeard() && !slices.Contains(p.plan.Records.MayAckNonVoters, m.Name)
 	switch {
-	case !p.wanted():
-		return relaySynced
-	case m.ownMemory():
+	case p.wanted() && m.ownMemory():
 		return relayUnsynced
-	case row != nil && !p.mayVote(m) && !m.mayBeHeard() && !slices.Contains(p.plan.Records.MayAckNonVoters, m.Name) && m.SQL.Replication != nil && !p.caughtUp(m):
+	case !p.Lossless && unheard && !m.ownMemory():
+		return relayUnsynced
+	case p.wanted() && unheard && row != nil && !p.mayVote(m) && !p.caughtUp(m):
 		return relayUnsynced
 	}
 	return relaySynced

@@ -137,6 +137,19 @@ func TestCertification(t *testing.T) {
 			s.desired.AckFromMemory = false
 			s.member(1).SQL.RelaySync = relayUnsynced
 		}, "set sync_relay_log of orders-1 to 1", "holds all that it acknowledged; record"},
+		"nobody waits for acknowledgements": {func(s *scene) {
+			s.desired.Lossless = false
+			s.member(0).SQL.SemiSync = SemiSync{}
+			s.member(1).SQL.SemiSync, s.member(2).SQL.SemiSync = SemiSync{}, SemiSync{}
+		}, "set sync_relay_log of orders-1 to 10000", "record"},
+		"nobody does any more, and the rows do not say so yet": {func(s *scene) {
+			s.remember(0, 1, 2)
+			s.desired.Lossless = false
+			for i := range 3 {
+				s.member(i).SQL.SemiSync = SemiSync{}
+			}
+			s.member(1).SQL.RelaySync = relayUnsynced
+		}, "set sync_relay_log of orders-1 to 1", "orders-1 to 10000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()

@@ -65,7 +65,7 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 		p.waitFor(m)
 		return waits("catching up with " + primary.Name + m.behind())
 	}
-	if m.SQL.RelaySync != relaySynced {
+	if p.Lossless && m.SQL.RelaySync != relaySynced {
 		p.waitFor(m)
 		return waits("waiting until its relay log is synced")
 	}

@@ -27,6 +27,10 @@ const (
 	// AnnotationRebuild names the replica whose data is to be replaced by a copy of the primary's, for example orders-1. A snapshot of
 	// its volume is taken before. It is removed when that is done, or when it cannot be; an event says which.
 	AnnotationRebuild = Prefix + "rebuild"
+	// AnnotationAcceptLoss gives up voters that do not come back, where nobody is promoted without them (PromotionNotProven): the best
+	// of the members that are reached takes over, and commits that only the others held are lost. It names the epoch of the membership
+	// row, as status.voters shows it. It is removed once that is recorded, or when it cannot be; an event says which.
+	AnnotationAcceptLoss = Prefix + "accept-loss"
 	// AnnotationRestartedAt asks for a restart of every mysqld that started before the time that it names (RFC 3339), one
 	// after the other, the primary last and after a switchover.
 	AnnotationRestartedAt = Prefix + "restartedAt"
@@ -272,6 +276,10 @@ const (
 	ReasonMemberCrashing = "MemberCrashing"
 	// ReasonMemberRebuilt: the member that the rebuild annotation names was rebuilt.
 	ReasonMemberRebuilt = "MemberRebuilt"
+	// ReasonLossAccepted: a person gave up voters that do not come back, and what only they held.
+	ReasonLossAccepted = "LossAccepted"
+	// ReasonLossRefused: the accept-loss annotation cannot be followed.
+	ReasonLossRefused = "LossRefused"
 	// ReasonRebuildRefused: the member that the rebuild annotation names cannot be rebuilt.
 	ReasonRebuildRefused = "RebuildRefused"
 	// ReasonWrongAccount: the cluster's AWS credentials lead to another account than the one that its resources are in.

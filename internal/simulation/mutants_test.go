@@ -105,7 +105,7 @@ var mutants = []mutant{
 		name: "the spec says who votes, not the membership row",
 		at:   93,
 		file: failoverFile,
-		old:  "	proof := prove(row, p.Members, p.Records)\n	if proof.Candidate == \"\" {",
+		old:  "	proof := p.proof(row)\n	if proof.Candidate == \"\" {",
 		new: `	spec := Membership{Epoch: row.Epoch, Primary: row.Primary, W: WaitFor(p.Replicas)}
 	for n := range p.Replicas {
 		spec.Voters = append(spec.Voters, p.MemberName(n))

@@ -140,6 +140,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "hibernate", "wake":
 		w.desired.Hibernate = d.Cmd == "hibernate"
 		s.wake()
+	case "accept-loss":
+		d.ScanArgs(t, "epoch", &w.desired.AcceptLoss)
+		s.wake()
 	case "change-template":
 		w.specChanges++
 		w.desired.TemplateHash = "second"
@@ -197,6 +200,12 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 			in.Impaired = true
 			w.recordInstance(in)
 		})
+	case "lose-volume":
+		for _, v := range w.cloud.volumes {
+			if v.member == in.member && v.State == inUse {
+				w.loseVolume(v)
+			}
+		}
 	case "flush", "write":
 		writeByHand(in.server, d.Cmd == "flush")
 	case "stop-instance":

@@ -17,6 +17,16 @@ type Durability struct {
 	AckFromMemory bool
 }
 
+// Requests are what a person asks for once.
+type Requests struct {
+	// SwitchoverTo is the member that a person wants as primary, empty for none.
+	SwitchoverTo string
+	// RebuildMember is the replica that a person wants rebuilt, empty for none.
+	RebuildMember string
+	// AcceptLoss is the epoch of the membership row of which a person gives up the voters that do not come back, 0 for none.
+	AcceptLoss uint64
+}
+
 // Desired is the cluster's spec with every default filled in and every name resolved.
 type Desired struct {
 	// Cluster is the MySQLCluster's name; members are called <Cluster>-<ordinal>.
@@ -50,10 +60,7 @@ type Desired struct {
 	Settings map[string]string
 	// Database is true when the spec asks for an application database.
 	Database bool
-	// SwitchoverTo is the member that a person wants as primary, empty for none.
-	SwitchoverTo string
-	// RebuildMember is the replica that a person wants rebuilt, empty for none.
-	RebuildMember string
+	Requests
 	// RestartedAt asks for a restart of every mysqld that started before; zero for none. In the future it asks for nothing yet.
 	RestartedAt time.Time
 	// CertificatesRenewedAt asks for a new certificate in place of every one that was signed before; zero for none. In the

@@ -89,13 +89,14 @@ func (o Observed) anotherMayLead(primary *Member) bool {
 func (p *failover) lead(m *Member, newest Membership) *Member {
 	p.plan.Records.PoweredOff = nil
 	p.recordLed(m, newest)
+	p.refuseLoss(m)
 	p.plan.Membership = m.SQL.Membership
 	if m.SQL.Membership.Epoch != newest.Epoch || m.SQL.Membership.Primary != m.Name {
 		p.unconfirmed = true
 		p.waitAtMost(waitSuspect)
 		return m
 	}
-	p.plan.Records.LeaderVoid = "" // its row is there
+	p.plan.Records.LeaderVoid, p.plan.Records.LossAccepted = "", 0 // its row is there
 	if p.Records.AloneUnknown {
 		p.recordAlone(m)
 	}
@@ -269,7 +270,7 @@ func (p *failover) promote(row Membership) {
 	if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.instancesRun(row) {
 		return
 	}
-	proof := prove(row, p.Members, p.Records)
+	proof := p.proof(row)
 	if proof.Candidate == "" {
 		p.waitAtMost(waitMySQL)
 		p.degraded(v1alpha1.ReasonPromotionNotProven, p.notProven(row, proof))
@@ -457,10 +458,10 @@ func (o Observed) silentVoter(row Membership) *Member {
 }
 
 func (o Observed) notProven(row Membership, proof Proof) string {
-	advice := "bring them back: start their instances, or mend the network between them and the operator"
+	advice := "bring them back: start their instances, or repair the network between them and the operator" + orGiveUp(o, row)
 	switch {
 	case proof.Needs != "":
-		return fmt.Sprintf("no primary: %s may have acknowledged commits by itself since epoch %d and is not reached; bring it back", proof.Needs, o.Records.AloneSince)
+		return fmt.Sprintf("no primary: %s may have acknowledged commits by itself since epoch %d and is not reached; bring it back", proof.Needs, o.Records.AloneSince) + orGiveUp(o, row)
 	case len(proof.Forgetful) > 0 && len(proof.Unreached)+len(proof.Forgetful) > len(row.Voters)-proof.Needed:
 		return fmt.Sprintf("no primary: %d of the %d voters must be reached that still have what they acknowledged from memory, or %s, which led last; not reached: %s; started since, and not yet seen to hold it all: %s; %s",
 			proof.Needed, len(row.Voters), row.Primary, orNone(strings.Join(proof.Unreached, ", ")), strings.Join(proof.Forgetful, ", "), advice)

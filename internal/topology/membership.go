@@ -47,6 +47,13 @@ func (m Membership) Has(member string) bool { return slices.Contains(m.Voters, m
 // together hold every acknowledged commit at least once. W = ⌊N/2⌋.
 func WaitFor(voters int) int { return voters / 2 }
 
+// electorate are the voters, and while a change of them is under way those before it.
+func (m Membership) electorate() []string {
+	all := append(slices.Clone(m.Voters), m.Previous...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // With returns the next membership with one more voter, to be settled by another row. It acknowledges from the given memory; from disk
 // if that is empty.
 func (m Membership) With(member, memory string) Membership {

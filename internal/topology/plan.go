@@ -120,17 +120,24 @@ type Plan struct {
 	Rollouts []Rollout
 	// Failing is true while the cluster has no primary although it had one and is not hibernating.
 	Failing bool
-	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.
-	SwitchoverRefused string
-	// RebuildDone is true once the member that a person wants rebuilt was. RebuildRefused says why it cannot be; empty when it can.
-	RebuildDone    bool
-	RebuildRefused string
+	Answers
 	// Quarantined counts the snapshots of rebuilt members.
 	Quarantined int
 	// RequeueAfter is when to look again although nothing was heard.
 	RequeueAfter time.Duration
 	// Gone is true when a deletion is finished: EC2 shows nothing of this cluster that the policy does not keep.
 	Gone bool
+}
+
+// Answers are what became of requests.
+type Answers struct {
+	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.
+	SwitchoverRefused string
+	// RebuildDone is true once the member that a person wants rebuilt was. RebuildRefused says why it cannot be; empty when it can.
+	RebuildDone    bool
+	RebuildRefused string
+	// LossAccepted says what is given up, and who takes over, once a person's word for it is recorded. LossRefused says why it is not.
+	LossAccepted, LossRefused string
 }
 
 // View is a member as people see it.

@@ -82,7 +82,23 @@ type Proof struct {
 //
 // The row of a cluster whose primary was left alone is known to that primary only. Under an older row the one who left
 // must not pass for a holder of everything: the records say so, and while they are lost nobody is left out.
+//
+// Where nobody can be proven, and a person gave up the voters that are missing, the best of those that are reached is named.
 func prove(row Membership, members map[string]*Member, records ClusterRecord) Proof {
+	proof := proveAll(row, members, records)
+	if proof.Candidate == "" && records.LossAccepted == row.Epoch && row.Epoch != 0 {
+		for _, holds := range []func(*Member) gtid.Set{(*Member).attainable, (*Member).position} {
+			if best := candidate(row, members, gtid.Set{}, holds); best != nil {
+				proof.name(best)
+				break
+			}
+		}
+	}
+	return proof
+}
+
+// proveAll is prove without regard to what a person gave up.
+func proveAll(row Membership, members map[string]*Member, records ClusterRecord) Proof {
 	proof := mayBeAcknowledged(row, members, records)
 	if !proof.enough() {
 		return proof

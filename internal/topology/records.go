@@ -166,6 +166,8 @@ type Term struct {
 	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged until Leader has written a row, as long as
 	// nobody else is opened for writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
 	LeaderVoid string `json:"leaderVoid,omitempty"`
+	// LossAccepted is the epoch of the row of which a person gave up the voters that do not come back.
+	LossAccepted uint64 `json:"lossAccepted,omitempty"`
 	// HandOver is the term that a hand-over to Leader is to end. It goes on if Leader is seen not to have been opened.
 	HandOver HandOver `json:"handOver,omitzero"`
 }

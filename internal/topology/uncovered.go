@@ -44,6 +44,7 @@ const (
 	CauseNotDurable  CauseKind = "NotDurable"  // a loss of power takes from a voter what it acknowledged
 	CauseUnwatched   CauseKind = "Unwatched"   // nobody observed whether commits waited
 	CauseAsync       CauseKind = "Async"       // durability was Async
+	CauseAccepted    CauseKind = "Accepted"    // a person gave up what only members held that did not come back
 )
 
 var (

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -340,6 +342,18 @@ func untag(s *pass.Pass, id string, have, want map[string]string) {
 	}
 }
 
+// requestsOf are what the annotations ask for. An epoch that is no number is one that no row has.
+func requestsOf(c *v1alpha1.MySQLCluster) topology.Requests {
+	asked := topology.Requests{SwitchoverTo: c.Annotations[v1alpha1.AnnotationSwitchover], RebuildMember: c.Annotations[v1alpha1.AnnotationRebuild]}
+	if text := c.Annotations[v1alpha1.AnnotationAcceptLoss]; text != "" {
+		var err error
+		if asked.AcceptLoss, err = strconv.ParseUint(text, 10, 64); err != nil || asked.AcceptLoss == 0 {
+			asked.AcceptLoss = math.MaxUint64
+		}
+	}
+	return asked
+}
+
 // desiredOf fills in what the spec leaves out.
 func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.Desired {
 	hold := HoldsBack(c, now)
@@ -357,8 +371,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
 		Settings:             settings.ForMembers(c.Spec.Settings()),
 		Database:             c.Spec.Database != nil,
-		SwitchoverTo:         c.Annotations[v1alpha1.AnnotationSwitchover],
-		RebuildMember:        c.Annotations[v1alpha1.AnnotationRebuild],
+		Requests:             requestsOf(c),
 		Hold:                 hold,
 		Soak:                 c.Soak(),
 		Hibernate:            c.Spec.Hibernate,

@@ -31,6 +31,12 @@ func (r *Reporter) Answer(ctx context.Context, s *pass.Pass) error {
 		}
 		r.Announcer.Rebuild(s, member, refused)
 	}
+	if accepted, refused := s.Plan.LossAccepted, s.Plan.LossRefused; s.Desired.AcceptLoss != 0 && (accepted != "" || refused != "") {
+		if err := r.removeRequest(ctx, s, v1alpha1.AnnotationAcceptLoss); err != nil {
+			return err
+		}
+		r.Announcer.Loss(s, accepted, refused)
+	}
 	return nil
 }
 

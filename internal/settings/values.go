@@ -45,7 +45,7 @@ func values() []valueRule {
 		},
 		{
 			names: "replica_parallel_workers", like: `[1-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-6]`,
-			words: "must be from 1 to 256 threads; about as many as the instance has vCPUs",
+			words: "must be from 1 to 256 threads; 16 unless set, about 4 for each vCPU where there are more than 4",
 		},
 		{
 			names: "replica_pending_jobs_size_max", like: `(1[6-9]|[2-9][0-9]|[1-9][0-9]{2,5})[mM]|[1-9][0-9]{0,2}[gG]|(16[89][0-9]{5}|1[7-9][0-9]{6}|[2-9][0-9]{7}|[1-9][0-9]{8,11})`,

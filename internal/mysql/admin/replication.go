@@ -23,6 +23,9 @@ const (
 	heartbeatPeriod = 1
 	// connectRetry, in seconds: a source that comes back is found within this time. Retries never end (count 0).
 	connectRetry = 1
+	// applierWorkers is how many workers apply unless spec.mysqld says otherwise. They wait for the disk most of the time: on two vCPUs 16
+	// apply 2.4 times as much as MySQL's default of 4 (docs/benchmarks.md).
+	applierWorkers = 16
 )
 
 // ReplicateFrom makes the member a replica of the source at host and port, with auto-position and mutual TLS, and starts
@@ -131,6 +134,9 @@ func drainRelayLog(ctx context.Context, s *conn.Session, status *mysql.Replicati
 		if applied, err := retrievedApplied(ctx, s); err != nil || applied {
 			return err
 		}
+		if err := raiseWorkers(ctx, s); err != nil {
+			return err
+		}
 		if err := s.Change(ctx, "replicate/start-applier", "START REPLICA SQL_THREAD"); err != nil {
 			return err
 		}
@@ -202,7 +208,20 @@ func startReplica(ctx context.Context, s *conn.Session) error {
 	if err != nil || (status != nil && status.SQLRunning && status.IOState != mysql.IOOff) {
 		return err
 	}
+	if err := raiseWorkers(ctx, s); err != nil {
+		return err
+	}
 	return s.Change(ctx, "replicate/start", "START REPLICA")
+}
+
+// raiseWorkers has applierWorkers apply from the applier's next start on, where the number is MySQL's own default.
+func raiseWorkers(ctx context.Context, s *conn.Session) error {
+	var untouched bool
+	err := s.Row(ctx, "SELECT COUNT(*) FROM performance_schema.variables_info WHERE VARIABLE_NAME = 'replica_parallel_workers' AND VARIABLE_SOURCE = 'COMPILED'", nil, &untouched)
+	if err != nil || !untouched {
+		return err
+	}
+	return s.Change(ctx, "replicate/workers", "SET GLOBAL replica_parallel_workers = ?", applierWorkers)
 }
 
 // StopIOThread stops receiving, and with it acknowledging, and checks that it did. A member without a channel is done.

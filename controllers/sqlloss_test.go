@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -79,7 +80,11 @@ func (w *sqlWorld) lose(member string) {
 	_, err = api.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: instances})
 	must(w.t, err)
 	for _, volume := range idsOf(l.volumes, member) {
-		_, err := api.DeleteVolume(ctx, &awsec2.DeleteVolumeInput{VolumeId: aws.String(volume)})
+		for deadline := time.Now().Add(sqlPatience); ; time.Sleep(100 * time.Millisecond) { // it is in use until the instance has ended
+			if _, err = api.DeleteVolume(ctx, &awsec2.DeleteVolumeInput{VolumeId: aws.String(volume)}); err == nil || time.Now().After(deadline) {
+				break
+			}
+		}
 		must(w.t, err)
 	}
 }

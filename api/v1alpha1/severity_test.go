@@ -16,7 +16,7 @@ var otherConditions = []string{
 	ReasonNotProbed, ReasonHealthy, ReasonCloudAnswered, ReasonAbandoned, ReasonRecovered, ReasonArchiving, ReasonArchiveStarting, ReasonArchiveBehind,
 	ReasonArchiveGap, ReasonArchiveBaseNeeded, ReasonArchiveUnread, ReasonBackupSucceeded, ReasonBackupFailed, ReasonBackupVanished, ReasonBackupOverdue,
 	ReasonVerificationFailed, ReasonVerificationOverdue, ReasonNoBackupYet, ReasonBackupDue, ReasonBackupsPaused, ReasonHibernated, ReasonRolling, ReasonCoolDown,
-	ReasonMemberRebuilt, ReasonRebuildRefused,
+	ReasonMemberRebuilt, ReasonRebuildRefused, ReasonLossAccepted, ReasonLossRefused,
 }
 
 // TestReasonsAreRanked: whoever adds a reason says how severe it is.

@@ -13,7 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
 )
 
-// TestUsage: a wrong command line is told from a check that failed.
+// TestUsage: a wrong command line has another exit code than a check that failed.
 func TestUsage(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	for _, arguments := range [][]string{{"--output=xml"}, {"--nonsense"}, {"spend"}, {"--manifest=/nonexistent"}, nil} {

@@ -43,7 +43,7 @@ func TestVolumeLostWithAMemory(t *testing.T) {
 	if said := eventsOf(o); !strings.Contains(said, "LossRefused") || !strings.Contains(said, "the cluster has a primary, "+primary) {
 		t.Errorf("events say: %s", said)
 	}
-	w.books.close() // what it is told is committed may be lost now
+	w.books.close() // its commits may be lost from here on
 	replica := "orders-1"
 	if primary == replica {
 		replica = "orders-2"

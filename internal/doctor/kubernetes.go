@@ -224,7 +224,7 @@ func checkLease(ctx context.Context, d *Doctor) Finding {
 	return ok("%s holds %s", *lease.Spec.HolderIdentity, where)
 }
 
-// probeAddress is of RFC 5737: nobody's.
+// probeAddress is of a range for documentation (RFC 5737), which no host has.
 const probeAddress = "192.0.2.1"
 
 // checkEndpointSlices has the API server judge the slices of a cluster, which admission policies may refuse.

@@ -67,7 +67,7 @@ func reported(name string, problems []awsapi.Problem) (Finding, bool) {
 			text = problem.Field + ": " + text
 		}
 		texts = append(texts, text)
-		// What a zone has no capacity for now, it may have when it is needed.
+		// Capacity that a zone lacks at the moment may be there when it is needed.
 		if problem.Reason != v1alpha1.ReasonInsufficientCapacity || name != "instance-type" {
 			verdict = Failed
 		}

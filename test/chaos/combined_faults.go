@@ -56,15 +56,20 @@ func combinedFaults() []Fault {
 	}
 }
 
-// fullOutage takes the power of all instances, and gives it back in another order, one after another.
+// fullOutage takes the power of all instances in a random order within seconds, and gives it back in another.
 func fullOutage(ctx context.Context, s *Scene) error {
 	all := append([]v1alpha1.MemberStatus{s.Primary}, s.Replicas...)
+	shuffle := func() { s.Random.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] }) }
+	shuffle()
 	for _, m := range all {
 		if err := s.do(ctx, "powercut", m.InstanceID); err != nil {
 			return err
 		}
+		if err := pause(ctx, between(s.Random, 0, moment/2)); err != nil {
+			return err
+		}
 	}
-	s.Random.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+	shuffle()
 	for _, m := range all {
 		rest := between(s.Random, 0, short)
 		s.undo("poweron", m.InstanceID)

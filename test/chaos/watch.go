@@ -65,9 +65,12 @@ type watcher struct {
 	// what was seen last
 	status, endpoints string
 	conditions        map[string]condition
-	promotion         promotion
-	renewed           metav1.MicroTime
-	events            map[types.UID]int32
+	// asleep is true of a cluster that is meant to hibernate, until it is available again: that nothing is wrong with it says
+	// nothing of its writes.
+	asleep    bool
+	promotion promotion
+	renewed   metav1.MicroTime
+	events    map[types.UID]int32
 }
 
 // watchCluster begins to watch, until stop.
@@ -142,7 +145,10 @@ func (w *watcher) see(object any) {
 func (w *watcher) seeCluster(o *unstructured.Unstructured) {
 	conditions := conditionsOf(o)
 	available, healthy := claims(conditions)
-	w.judge.status(w.ledger.now(), available, healthy)
+	if asleep, _, _ := unstructured.NestedBool(o.Object, "spec", "hibernate"); asleep || available {
+		w.asleep = asleep
+	}
+	w.judge.status(w.ledger.now(), available, healthy && !w.asleep)
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionDegraded} {
 		if c := conditions[kind]; c != w.conditions[kind] {
 			w.note(Sight{Kind: kindCondition, Text: c.String()})

@@ -307,3 +307,48 @@ func TestMakeTargetsInTheDocumentsExist(t *testing.T) {
 		}
 	}
 }
+
+// TestKubectlNamesOurKinds: what is shown to people to type names our kinds as their CRDs do, in documents and in what the tools print.
+func TestKubectlNamesOurKinds(t *testing.T) {
+	names := map[string]bool{}
+	crds, err := filepath.Glob("../config/crd/bases/*.yaml")
+	if err != nil || len(crds) == 0 {
+		t.Fatalf("no CRDs: %v", err)
+	}
+	for _, path := range crds {
+		crd := read(t, path)
+		for _, match := range regexp.MustCompile(`(?m)^    (?:- |plural: |singular: )(\w+)$`).FindAllStringSubmatch(crd, -1) {
+			names[match[1]] = true
+		}
+		names[strings.TrimSuffix(filepath.Base(path), ".yaml")] = true
+	}
+	command := regexp.MustCompile(`kubectl(?: -n \S+)* (?:get|describe|annotate|patch|edit|delete|label|wait|explain) ([a-z.,/-]+)`)
+	shown := 0
+	for _, root := range []string{"../README.md", ".", "../config", "../internal", "../test"} {
+		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			for _, match := range command.FindAllStringSubmatch(read(t, path), -1) {
+				for kind := range strings.SplitSeq(match[1], ",") {
+					kind, _, _ = strings.Cut(kind, "/")
+					group, isOurs := strings.CutSuffix(kind, ".mysql.alx.ke")
+					if !strings.Contains(group, "mysql") {
+						continue
+					}
+					shown++
+					if !names[kind] && !(isOurs && names[group]) {
+						t.Errorf("%s shows %q: kubectl knows no %s", path, match[0], kind)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown == 0 {
+		t.Error("no command was found")
+	}
+}

@@ -62,8 +62,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err := d.useCluster(ctx, cluster); err != nil {
 		return d.explain(ctx, cluster, err)
 	}
-	d.farewell(cluster)
-	return nil
+	return d.farewell(ctx, cluster)
 }
 
 // demo is one showing.
@@ -150,16 +149,23 @@ func (d *demo) explain(ctx context.Context, key client.ObjectKey, err error) err
 	return err
 }
 
-func (d *demo) farewell(key client.ObjectKey) {
+// farewell shows the cluster as kubectl does, and what else there is to see.
+func (d *demo) farewell(ctx context.Context, key client.ObjectKey) error {
 	d.heading("Look around")
+	get := []string{"-n", key.Namespace, "get", "nmysql", "-o", "wide"}
+	table, err := d.lab.Kubectl(ctx, "", get...)
+	if err != nil {
+		return err
+	}
 	d.print("  export KUBECONFIG=%s PATH=%s:$PATH", d.lab.Kubeconfig, filepath.Dir(d.lab.KubectlPath()))
-	d.print("  kubectl -n %s get mysql -o wide", key.Namespace)
-	d.print("  kubectl -n %s describe mysql %s", key.Namespace, key.Name)
+	d.print("  kubectl %s\n\n%s", strings.Join(get, " "), table)
+	d.print("  kubectl -n %s describe nmysql %s", key.Namespace, key.Name)
 	d.print("  kubectl -n %s logs deploy/%s", v1alpha1.SystemNamespace, deploy.Deployment)
 	d.print("  make lab-status                     what runs; each instance with its id")
 	d.print("  go run ./test/lab console <id>      what an instance printed while it booted")
 	d.print("  make lab-down                       takes everything away")
 	d.print("\nDone in %s.", time.Since(d.started).Round(time.Second))
+	return nil
 }
 
 func (d *demo) heading(text string) {

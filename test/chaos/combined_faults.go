@@ -24,9 +24,7 @@ const (
 func combinedFaults() []Fault {
 	return []Fault{
 		{"several at once", severalAtOnce, short, long},
-		{"all members lose their power", fullOutage, short, long},
 		{"primary alone, and full of clients that wait", crowd, long - moment, long},
-		{"a second failover right after the first", secondFailover, short, long},
 		{"switchover", func(ctx context.Context, s *Scene) error {
 			return s.switchover(ctx, s.Replicas[0].Name)
 		}, moment, short},

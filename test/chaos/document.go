@@ -9,6 +9,7 @@ import (
 // The parts of docs/reliability.md that runs write.
 const (
 	PartChaos = "chaos"
+	PartPower = "power"
 	PartBench = "bench-failover"
 	// PartChanges begins the names of the tables of changes: plain, and with power cuts.
 	PartChanges = "changes-"

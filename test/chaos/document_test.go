@@ -42,7 +42,7 @@ func TestShippedDocumentHasItsParts(t *testing.T) {
 	if err := os.WriteFile(path, shipped, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{PartChaos, PartBench} {
+	for _, part := range []string{PartChaos, PartPower, PartBench} {
 		if err := Document(path, part, "x"); err != nil {
 			t.Error(err)
 		}

@@ -14,13 +14,15 @@ import (
 // sleepTimeout bounds the wait for a cluster to hibernate.
 const sleepTimeout = 3 * time.Minute
 
-// powerFaults take the power of several members, each while what the one before it acknowledged may be in memory alone: until it
+// PowerFaults take the power of several members, each while what the one before it acknowledged may be in memory alone: until it
 // has started again, received what it missed, and has a certificate.
-func powerFaults() []Fault {
+func PowerFaults() []Fault {
 	primary := func(s *Scene) v1alpha1.MemberStatus { return s.Primary }
 	replica := func(s *Scene) v1alpha1.MemberStatus { return s.Replicas[0] }
 	other := func(s *Scene) v1alpha1.MemberStatus { return s.Replicas[len(s.Replicas)-1] }
 	return []Fault{
+		{"all members lose their power", fullOutage, short, long},
+		{"a second failover right after the first", secondFailover, short, long},
 		{"power cuts, a replica, then the primary", cutInTurn(replica, primary), short, long},
 		{"power cuts, the primary, then a replica", cutInTurn(primary, replica), short, long},
 		{"power cuts, one replica, then the other", cutInTurn(replica, other), short, long},

@@ -30,8 +30,10 @@ type options struct {
 	seed   uint64
 	only   *regexp.Regexp
 	not    *regexp.Regexp
-	story  bool
-	dir    string
+	// some says that only and not leave some faults out: then no table goes into the document.
+	some  bool
+	story bool
+	dir   string
 	// document gets the table of a whole run.
 	document string
 	// bench is how often each interruption is measured instead; 0: not at all.
@@ -39,6 +41,9 @@ type options struct {
 	cool  bool
 	// behind is how long a replica is cut off so that it falls far behind.
 	behind time.Duration
+	// power says that only the power of several members is cut, and fresh after how many faults a new cluster is made; 0: one for all.
+	power bool
+	fresh int
 	// changes is what is done instead of faults: changes of the spec, "plain", or "cut" with the primary's power cut in the
 	// middle of each; empty: faults.
 	changes string
@@ -53,6 +58,8 @@ func main() {
 	flag.BoolVar(&o.cool, "cool", true, "With -bench: wait out the cool-down between two failovers.")
 	flag.DurationVar(&o.behind, "behind", chaos.DefaultBehind, "How long a replica is cut off so that it falls far behind.")
 	flag.StringVar(&o.changes, "changes", "", "Change the spec in every way instead of doing faults: plain, or cut (the primary loses its power in the middle of each).")
+	flag.BoolVar(&o.power, "power", false, "Only the power cuts of several members within each other's window. Implies -fresh 3.")
+	flag.IntVar(&o.fresh, "fresh", 0, "A new cluster after this many faults: a member that loses its power three times in ten minutes is given no vote for as long. 0: one for all.")
 	only := flag.String("only", "", "Only faults whose names match this expression.")
 	not := flag.String("not", "^$", "No faults whose names match this expression.")
 	flag.BoolVar(&o.story, "story", false, "Print what was seen in Kubernetes during each fault.")
@@ -66,7 +73,11 @@ func main() {
 		fmt.Fprintf(os.Stderr, "chaos: -changes is %q; it is %s or %s\n", o.changes, changesPlain, changesCut)
 		os.Exit(2)
 	}
+	if o.power {
+		o.fresh = cmp.Or(o.fresh, powerFresh)
+	}
 	o.only, o.not = regexp.MustCompile(*only), regexp.MustCompile(*not)
+	o.some = slices.ContainsFunc(chaos.Faults(), func(f chaos.Fault) bool { return !o.only.MatchString(f.Name) || o.not.MatchString(f.Name) })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
 	stop()
@@ -79,6 +90,8 @@ func main() {
 const (
 	// wholeRun is how many faults, wholeBench how many repetitions a run must have for its table to go into the document.
 	wholeRun, wholeBench = 100, 10
+	// wholePower is the same of power cuts, and powerFresh how many of them one cluster gets.
+	wholePower, powerFresh = 60, 3
 	// changesPlain and changesCut are the values of -changes.
 	changesPlain, changesCut = "plain", "cut"
 	// deleteTimeout bounds taking a cluster away that got stuck.
@@ -140,7 +153,11 @@ func (s *soak) open(ctx context.Context) error {
 
 // wanted says whether a fault is one of those that the flags ask for.
 func (s *soak) wanted(f chaos.Fault) bool {
-	return s.only.MatchString(f.Name) && !s.not.MatchString(f.Name)
+	return s.only.MatchString(f.Name) && !s.not.MatchString(f.Name) && (!s.power || isPower(f))
+}
+
+func isPower(f chaos.Fault) bool {
+	return slices.ContainsFunc(chaos.PowerFaults(), func(p chaos.Fault) bool { return p.Name == f.Name })
 }
 
 // measure measures the interruptions that are promised to be short.
@@ -170,16 +187,21 @@ func (s *soak) faultAfterFault(ctx context.Context) error {
 	began := time.Now()
 	results, err := s.all(ctx)
 	command := fmt.Sprintf("make chaos CHAOS_FAULTS=%d", len(results))
-	if s.changes != "" {
+	switch {
+	case s.changes != "":
 		command = "make changes CHANGES=" + s.changes
+	case s.power:
+		command += " CHAOS_FLAGS=-power"
 	}
 	table := chaos.Summary(results, command, s.seed, began) + "\n" + chaos.Table(results)
 	fmt.Printf("\n%s", table)
 	switch {
-	case err != nil || s.document == "":
+	case err != nil || s.document == "" || s.some:
 	case s.changes != "" && len(results) == len(chaos.Changes(s.changes == changesCut)):
 		err = chaos.Document(s.document, chaos.PartChanges+s.changes, table)
-	case s.changes == "" && len(results) >= wholeRun:
+	case s.power && len(results) >= wholePower:
+		err = chaos.Document(s.document, chaos.PartPower, table)
+	case s.changes == "" && !s.power && len(results) >= wholeRun:
 		err = chaos.Document(s.document, chaos.PartChaos, table)
 	}
 	return err
@@ -192,7 +214,12 @@ func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 		order = slices.DeleteFunc(chaos.Changes(s.changes == changesCut), func(f chaos.Fault) bool { return !s.wanted(f) })
 	}
 	var undone []error // unlike of a fault, all of a change must be done
-	for _, f := range order {
+	for i, f := range order {
+		if s.fresh > 0 && i > 0 && i%s.fresh == 0 {
+			if err := s.renew(ctx); err != nil {
+				return results, err
+			}
+		}
 		began := time.Now()
 		result, err := s.world.Run(ctx, f)
 		result.Number = len(results) + 1
@@ -215,12 +242,17 @@ func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 		}
 		// Nothing is lost. What was seen is kept, and the rest goes on with a cluster of its own.
 		fmt.Printf("     %v; it is taken away, and a new one is made\n", err)
-		if err := errors.Join(s.world.Close(), s.lab.Delete(ctx, s.key(), deleteTimeout)); err != nil {
-			return results, err
-		}
-		if err := s.open(ctx); err != nil {
+		if err := s.renew(ctx); err != nil {
 			return results, err
 		}
 	}
 	return results, errors.Join(undone...)
+}
+
+// renew takes the cluster away and makes the next one.
+func (s *soak) renew(ctx context.Context) error {
+	if err := errors.Join(s.world.Close(), s.lab.Delete(ctx, s.key(), deleteTimeout)); err != nil {
+		return err
+	}
+	return s.open(ctx)
 }

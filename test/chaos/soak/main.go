@@ -58,7 +58,7 @@ func main() {
 	flag.BoolVar(&o.cool, "cool", true, "With -bench: wait out the cool-down between two failovers.")
 	flag.DurationVar(&o.behind, "behind", chaos.DefaultBehind, "How long a replica is cut off so that it falls far behind.")
 	flag.StringVar(&o.changes, "changes", "", "Change the spec in every way instead of doing faults: plain, or cut (the primary loses its power in the middle of each).")
-	flag.BoolVar(&o.power, "power", false, "Only the power cuts of several members within each other's window. Implies -fresh 3.")
+	flag.BoolVar(&o.power, "power", false, "Only the power cuts of several members within each other's window. Implies -fresh 1.")
 	flag.IntVar(&o.fresh, "fresh", 0, "A new cluster after this many faults: a member that loses its power three times in ten minutes is given no vote for as long. 0: one for all.")
 	only := flag.String("only", "", "Only faults whose names match this expression.")
 	not := flag.String("not", "^$", "No faults whose names match this expression.")
@@ -91,7 +91,7 @@ const (
 	// wholeRun is how many faults, wholeBench how many repetitions a run must have for its table to go into the document.
 	wholeRun, wholeBench = 100, 10
 	// wholePower is the same of power cuts, and powerFresh how many of them one cluster gets.
-	wholePower, powerFresh = 60, 3
+	wholePower, powerFresh = 60, 1
 	// changesPlain and changesCut are the values of -changes.
 	changesPlain, changesCut = "plain", "cut"
 	// deleteTimeout bounds taking a cluster away that got stuck.

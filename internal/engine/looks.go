@@ -20,8 +20,8 @@ import (
 const (
 	// lookPatience is how long a pass waits for a member's answer, silentPatience for that of one which gave none before: an
 	// instance that is dead must not slow down what is done about it.
-	lookPatience   = 1500 * time.Millisecond
-	silentPatience = 300 * time.Millisecond
+	lookPatience   = time.Second
+	silentPatience = 100 * time.Millisecond
 	// lookLimit is when an answer is given up that no pass waits for any more.
 	lookLimit = 4 * time.Second
 	// lookFresh is how old an answer may be that came after its pass had gone on.

@@ -143,9 +143,9 @@ func TestAWriteWhoseAnswerWasLost(t *testing.T) {
 
 // TestAProcessThatWroteNothingGoesByWhatIsStored: the one before may have written last when this one had the lease already.
 func TestAProcessThatWroteNothingGoesByWhatIsStored(t *testing.T) {
-	s, memory := &shelf{stored: []topology.ClusterRecord{{PromotedAt: 1, WriterID: "second"}}}, NewRecordMemory(free{})
+	s, memory := &shelf{stored: []topology.ClusterRecord{{Failovers: topology.Failovers{PromotedAt: 1}, WriterID: "second"}}}, NewRecordMemory(free{})
 	r := s.begin(t, memory, nil)
-	s.stored, s.shows = append(s.stored, topology.ClusterRecord{PromotedAt: 2, WriterID: "second"}), 1
+	s.stored, s.shows = append(s.stored, topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 2}, WriterID: "second"}), 1
 	if err := r.Save(t.Context(), promoted(9)); !errors.Is(err, ErrConflict) {
 		t.Fatal(err)
 	}
@@ -161,9 +161,13 @@ func TestAnEditIsPutBack(t *testing.T) {
 		lease error
 		back  bool
 	}{
-		"an edit":                     {func(s *shelf) { s.stored = append(s.stored, topology.ClusterRecord{PromotedAt: 9, WriterID: "first"}) }, nil, true},
-		"a deletion":                  {func(s *shelf) { s.gone = true }, nil, true},
-		"another leader's write":      {func(s *shelf) { s.stored = append(s.stored, topology.ClusterRecord{PromotedAt: 9, WriterID: "second"}) }, errors.New("another leads"), false},
+		"an edit": {func(s *shelf) {
+			s.stored = append(s.stored, topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 9}, WriterID: "first"})
+		}, nil, true},
+		"a deletion": {func(s *shelf) { s.gone = true }, nil, true},
+		"another leader's write": {func(s *shelf) {
+			s.stored = append(s.stored, topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 9}, WriterID: "second"})
+		}, errors.New("another leads"), false},
 		"gone, as one that is behind": {func(s *shelf) { s.gone = true }, errors.New("another leads"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,14 +193,14 @@ func TestAnEditIsPutBack(t *testing.T) {
 
 // TestRecordsAreTakenOverWithTheLease: never by a process that was replaced.
 func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
-	s := &shelf{stored: []topology.ClusterRecord{{PromotedAt: 1, WriterID: "second"}}}
+	s := &shelf{stored: []topology.ClusterRecord{{Failovers: topology.Failovers{PromotedAt: 1}, WriterID: "second"}}}
 	replaced := errors.New("another leads")
 	r := s.begin(t, NewRecordMemory(free{}), replaced)
-	if led, err := r.Remember(t.Context(), topology.ClusterRecord{PromotedAt: 2}); led || !errors.Is(err, replaced) || s.writes != 0 {
+	if led, err := r.Remember(t.Context(), topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 2}}); led || !errors.Is(err, replaced) || s.writes != 0 {
 		t.Errorf("led: %t, %v, %d writes", led, err, s.writes)
 	}
 	r = s.begin(t, NewRecordMemory(free{}), nil)
-	if led, err := r.Remember(t.Context(), topology.ClusterRecord{PromotedAt: 2}); !led || err != nil || r.Now().WriterID != "first" {
+	if led, err := r.Remember(t.Context(), topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 2}}); !led || err != nil || r.Now().WriterID != "first" {
 		t.Errorf("led: %t, %v, %+v", led, err, r.Now())
 	}
 	if led, err := r.Remember(t.Context(), r.Now()); !led || err != nil || s.writes != 1 {
@@ -208,10 +212,10 @@ func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
 func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 	for name, refusal := range map[string]error{"somebody else decided": ErrConflict, "no answer": errors.New("the API server does not answer")} {
 		t.Run(name, func(t *testing.T) {
-			s := &shelf{stored: []topology.ClusterRecord{{PromotedAt: 1, WriterID: "first"}}}
+			s := &shelf{stored: []topology.ClusterRecord{{Failovers: topology.Failovers{PromotedAt: 1}, WriterID: "first"}}}
 			r := s.begin(t, NewRecordMemory(free{}), nil)
 			s.refuses = refusal
-			if _, err := r.Remember(t.Context(), topology.ClusterRecord{PromotedAt: 2}); !errors.Is(err, refusal) {
+			if _, err := r.Remember(t.Context(), topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 2}}); !errors.Is(err, refusal) {
 				t.Errorf("the pass goes on: %v", err)
 			}
 			if now := r.Now(); now.PromotedAt != 1 {
@@ -230,7 +234,7 @@ func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 		t.Errorf("%v, %d writes", err, s.writes)
 	}
 	memory := NewRecordMemory(free{})
-	s.stored[0] = topology.ClusterRecord{PromotedAt: 1}
+	s.stored[0] = topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 1}}
 	if err := s.begin(t, memory, nil).Save(t.Context(), promoted(2)); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +243,7 @@ func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 		t.Errorf("this process leads, so that nobody else wrote them: it goes by %+v", r.Now())
 	}
 	s.stored, s.writes = []topology.ClusterRecord{{}}, 0
-	s.stored[0] = topology.ClusterRecord{PromotedAt: 1} // of an operator that did not say
+	s.stored[0] = topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 1}} // of an operator that did not say
 	r = s.begin(t, NewRecordMemory(free{}), nil)
 	if err := r.Save(t.Context(), promoted(2)); err != nil || s.stored[1].Schema != topology.RecordsSchema {
 		t.Errorf("%v, stored %+v", err, s.stored)

@@ -118,7 +118,11 @@ func (m *member) Promote(ctx context.Context, spec mysql.PromoteSpec) error {
 		if err := c.setSourceWait(spec.SemiSync, spec.W); err != nil {
 			return err
 		}
-		return c.open()
+		if err := c.open(); err != nil {
+			return err
+		}
+		c.p.w.net.opened(c.p.w, m.in)
+		return nil
 	})
 }
 

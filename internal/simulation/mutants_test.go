@@ -53,6 +53,7 @@ const (
 	harmlessFile         = "internal/topology/harmless.go"
 	loggedFile           = "internal/mysql/logged.go"
 	recordsFile          = "internal/engine/records.go"
+	plannerRecordsFile   = "internal/topology/records.go"
 	looksFile            = "internal/engine/looks.go"
 	executionFile        = "internal/engine/execution.go"
 	callsFile            = "internal/engine/calls.go"
@@ -505,6 +506,12 @@ var mutants = []mutant{
 		old:  "	return stable >= row.WaitCount()\n",
 		new:  "	return stable >= 0\n", breaks: []string{expelledRashly},
 		and: []patch{{votersFile, "	if len(row.Voters) <= 2 {", "	if len(row.Voters) < 2 {"}},
+	},
+	{
+		name: "failovers by mere silence are not limited",
+		file: plannerRecordsFile,
+		old:  "	return f.FailoversPaidAt-now.Unix() > (failoverBurst-1)*int64(failoverInterval.Seconds())\n",
+		new:  "	return false\n", breaks: []string{flaps},
 	},
 	{
 		name: "a leader that was replaced takes the records back",

@@ -143,6 +143,14 @@ var scenarios = []scenario{
 			}
 		}
 	}},
+	{"the network of the primary comes and goes", 4, sized(3, 3, 3, 4, 5), func(w *world, at int64) {
+		w.shape.span = max(w.shape.span, 200*second)
+		w.shape.slowStops = w.chance(50)
+		for range w.between(4, 9) {
+			w.later(at, "the primary is cut off for a moment", func() { w.isolate(w.primaryNode(), w.between(1500, 9*second), int(w.between(0, 2))) })
+			at += w.between(6, 25) * second
+		}
+	}},
 	{"the primary is cut off and replication is asynchronous", 3, func(w *world, s *shape) { sized(2, 3, 3, 4)(w, s); s.lossless = false }, func(w *world, at int64) {
 		w.shape.slowStops = w.chance(70)
 		w.later(at, "the primary is cut off", func() { w.isolate(w.primaryNode(), w.between(10, 60)*second, int(w.between(0, 1))) })

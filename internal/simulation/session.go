@@ -66,6 +66,9 @@ func (m *member) exchange(p *process, f func(*mysqld) error) error {
 		p.sleep(statementTimeout)
 		return fmt.Errorf("%w: %w", mysql.ErrUnreachable, errDeadline)
 	}
+	if in.server != nil {
+		w.net.hear(in, w.now)
+	}
 	m.op.point(p)
 	return err
 }

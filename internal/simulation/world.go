@@ -217,6 +217,7 @@ func (w *world) say(format string, args ...any) {
 // network says who reaches whom. Nodes are the ordinals of members, then the operator, then the clients.
 type network struct {
 	cut [nodes][nodes]bool
+	silences
 }
 
 const (

@@ -364,9 +364,9 @@ func (o Observed) patience(row Membership) Finding {
 		limit = returnPatience
 		finding.Message = "mysqld of the primary " + m.Name + " is down; waiting a moment for its restart"
 	}
-	if o.Now.Unix()-o.Records.PromotedAt < int64(coolDown.Seconds()) && limit < coolPatience {
+	if limit < coolPatience && o.Records.Failovers.spent(o.Now) {
 		limit = coolPatience
-		finding = Finding{v1alpha1.ReasonCoolDown, fmt.Sprintf("the primary %s does not answer; the one before it was replaced less than %s ago, so that this one is given %s to return", m.Name, coolDown, coolPatience)}
+		finding = Finding{v1alpha1.ReasonCoolDown, fmt.Sprintf("the primary %s does not answer; %d before it were replaced within minutes, so that this one is given %s to return", m.Name, failoverBurst, coolPatience)}
 	}
 	if silent >= limit {
 		return Finding{}

@@ -358,19 +358,69 @@ func (s *scene) startedBut(ordinals ...int) time.Time {
 	return s.observed.Now.Add(-time.Minute)
 }
 
-func TestCoolDown(t *testing.T) {
+// TestFailoversAreLimited: two failovers by mere silence may follow each other at once; each is paid for a minute later.
+func TestFailoversAreLimited(t *testing.T) {
 	s := newScene()
-	s.observed.Records.PromotedAt = s.observed.Now.Add(-30 * time.Second).Unix()
 	s.lose(0)
 	s.io(ioConnecting, 1, 2)
 	s.member(0).SilentSince = s.observed.Now.Add(-5 * time.Second)
-	p, actions := s.plan()
-	if actions != "" || p.Waiting.Reason != v1alpha1.ReasonCoolDown {
-		t.Errorf("planned %q, waits for %v", actions, p.Waiting)
+	records := func(ago ...time.Duration) (r ClusterRecord) {
+		for _, d := range ago {
+			r.Failovers.spend(s.observed.Now.Add(-d))
+		}
+		return r
 	}
+	for name, row := range map[string]struct {
+		failovers []time.Duration
+		cools     bool
+	}{
+		"the first":                          {nil, false},
+		"the second":                         {[]time.Duration{5 * time.Second}, false},
+		"the third":                          {[]time.Duration{10 * time.Second, 5 * time.Second}, true},
+		"the third, when one is paid for":    {[]time.Duration{70 * time.Second, 10 * time.Second}, false},
+		"the fourth, when one is paid for":   {[]time.Duration{70 * time.Second, 10 * time.Second, 5 * time.Second}, true},
+		"the third of three, a minute apart": {[]time.Duration{121 * time.Second, 61 * time.Second}, false},
+	} {
+		s.observed.Records.FailoversPaidAt = records(row.failovers...).FailoversPaidAt
+		p, actions := s.plan()
+		if cools := p.Waiting.Reason == v1alpha1.ReasonCoolDown; cools != row.cools || cools != (actions == "") {
+			t.Errorf("%s: planned %q, waits for %v", name, actions, p.Waiting)
+		}
+	}
+	s.observed.Records.FailoversPaidAt = records(0, 0, 0).FailoversPaidAt
 	s.member(0).Instances[0].State = stateStopped
 	if _, actions := s.plan(); !strings.Contains(actions, "stop acknowledgements of orders-1") {
 		t.Errorf("with an instance that is stopped: planned %q", actions)
+	}
+}
+
+// TestAFailoverIsSpentOnce: a promotion that is tried again, or of a primary that EC2 stopped, spends nothing.
+func TestAFailoverIsSpentOnce(t *testing.T) {
+	s := newScene()
+	s.lose(0)
+	s.io(ioOff, 1, 2)
+	s.member(0).SilentSince = s.observed.Now.Add(-5 * time.Second)
+	var first int64
+	for range 3 {
+		p, actions := s.plan()
+		if !strings.Contains(actions, "promote") {
+			t.Fatalf("planned %q", actions)
+		}
+		if first == 0 {
+			first = p.Records.FailoversPaidAt
+		}
+		if p.Records.FailoversPaidAt != first || first == 0 {
+			t.Errorf("paid for at %d, at first at %d", p.Records.FailoversPaidAt, first)
+		}
+		s.observed.Records = p.Records
+		s.observed.Now = s.observed.Now.Add(time.Second)
+	}
+	s = newScene()
+	s.lose(0)
+	s.io(ioOff, 1, 2)
+	s.member(0).Instances[0].State = stateStopped
+	if p, actions := s.plan(); p.Records.FailoversPaidAt != 0 || !strings.Contains(actions, "promote") {
+		t.Errorf("of a stopped primary: planned %q, paid for at %d", actions, p.Records.FailoversPaidAt)
 	}
 }
 

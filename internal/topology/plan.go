@@ -39,7 +39,7 @@ const (
 	silencePatience = 1500 * time.Millisecond
 	// sourceFresh is how old the last sign of life of a source may be at a replica that still counts as a witness for it:
 	// sources send a heartbeat every second.
-	sourceFresh = 2500 * time.Millisecond
+	sourceFresh = 2 * time.Second
 	// stallPatience is how long commits may wait although enough voters acknowledge, before something newer is given to them.
 	stallPatience = time.Second
 	// strangerPatience is how long commits may wait for a replica that is no member before it is disconnected.
@@ -54,10 +54,11 @@ const (
 	// witnessPatience is how long a primary that does not answer the operator is left alone because a replica still
 	// receives from it.
 	witnessPatience = 20 * time.Second
-	// coolDown is how long after a promotion mere silence has to last coolPatience before the next: a network that comes
-	// and goes must not drive the primary around.
-	coolDown     = time.Minute
-	coolPatience = 10 * time.Second
+	// Failovers by mere silence are limited as by a token bucket: failoverBurst may follow each other at once, and each is paid for after
+	// failoverInterval. Beyond that silence has to last coolPatience: a network that comes and goes must not drive the primary around.
+	failoverInterval = time.Minute
+	failoverBurst    = 2
+	coolPatience     = 10 * time.Second
 	// lastVotePatience is how long the last replica may be down before the primary goes on alone; writes wait meanwhile.
 	lastVotePatience = time.Minute
 	// lateAnswers is how old EC2's word about an instance may be. One that answered since may run although EC2 calls it stopped.

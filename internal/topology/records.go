@@ -46,9 +46,7 @@ type ClusterRecord struct {
 	Database string `json:"database,omitempty"`
 	// PasswordUntil is when, in Unix seconds, the application's password of before stops to log in; 0 when none does.
 	PasswordUntil int64 `json:"passwordUntil,omitempty"`
-	// PromotedAt is when a member was last promoted in place of another that failed, in Unix seconds. Silence alone does
-	// not unseat the next one so soon after it.
-	PromotedAt int64 `json:"promotedAt,omitempty"`
+	Failovers
 	PowerOffs
 	// Epoch is the highest that was planned for a membership row. No two rows are ever written with the same one.
 	Epoch uint64 `json:"epoch,omitempty"`
@@ -96,6 +94,24 @@ type ClusterRecord struct {
 	// WriterID is the operator's process that wrote them last. A new leader writes them before it does anything, also when it changes
 	// nothing else: what one before it decides, which stood still between its look at the cluster and this write, is refused then.
 	WriterID string `json:"hand,omitempty"`
+}
+
+// Failovers are what is remembered of the failovers so far.
+type Failovers struct {
+	// PromotedAt is when a member was last promoted in place of another that failed, in Unix seconds.
+	PromotedAt int64 `json:"promotedAt,omitempty"`
+	// FailoversPaidAt is when, in Unix seconds, the failovers by mere silence are paid for: each adds failoverInterval.
+	FailoversPaidAt int64 `json:"failoversPaidAt,omitempty"`
+}
+
+// spend takes a failover by mere silence from those that may follow each other at once.
+func (f *Failovers) spend(now time.Time) {
+	f.FailoversPaidAt = max(f.FailoversPaidAt, now.Unix()) + int64(failoverInterval.Seconds())
+}
+
+// spent says whether so many followed each other that the next waits for coolPatience.
+func (f Failovers) spent(now time.Time) bool {
+	return f.FailoversPaidAt-now.Unix() > (failoverBurst-1)*int64(failoverInterval.Seconds())
 }
 
 // MemberRecord is what is remembered of one member.

@@ -20,7 +20,7 @@ const (
 	// DefaultProbeTimeout is when a write that gives no answer is given up, with its connection.
 	DefaultProbeTimeout = 4 * time.Second
 	// suspectAfter is how long a write may take before somebody should look: most take milliseconds.
-	suspectAfter = 500 * time.Millisecond
+	suspectAfter = 250 * time.Millisecond
 	// workerRest is how long a goroutine that makes writes waits for another, mostResting how many of them wait at most.
 	workerRest  = 5 * time.Second
 	mostResting = 16

@@ -57,7 +57,7 @@ func (k *Looks) readLogs(ctx context.Context, o *topology.Observed, p LookPorts)
 		if unread := errant[name].Subtract(l.read); l.search == nil && !unread.IsEmpty() {
 			l.begin(ctx, unread, p.Server(ctx, o.Members[name]), p.Threads)
 		}
-		if l.search != nil {
+		if l.search != nil && topology.AnyWritable(o) {
 			search := l.search
 			tasks = append(tasks, func(ctx context.Context) { search.task.Await(ctx, lookPatience) })
 		}

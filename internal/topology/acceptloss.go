@@ -65,10 +65,15 @@ func (p *failover) missingRun(row Membership) []string {
 func orGiveUp(o Observed, row Membership) string {
 	for _, name := range row.electorate() {
 		if m := o.Members[name]; m == nil || o.volumeLost(m) {
-			return fmt.Sprintf("; or give up what only they hold, with the annotation %s: \"%d\"", v1alpha1.AnnotationAcceptLoss, row.Epoch)
+			return "; or " + giveUp("what only they hold", row)
 		}
 	}
 	return ""
+}
+
+// giveUp says how a person gives something up.
+func giveUp(what string, row Membership) string {
+	return fmt.Sprintf("give up %s, with the annotation %s: \"%d\"", what, v1alpha1.AnnotationAcceptLoss, row.Epoch)
 }
 
 // missing are the voters whose word is missing in a proof.

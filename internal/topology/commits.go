@@ -125,6 +125,9 @@ func (o *Observed) onlyWritable() *Member {
 	return nil
 }
 
+// AnyWritable says whether a member takes writes.
+func AnyWritable(o *Observed) bool { return len(o.writable()) > 0 }
+
 // writable returns the members that take writes, in no order.
 func (o *Observed) writable() []*Member {
 	var found []*Member

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // failover finds the primary, or makes one.
@@ -462,6 +463,9 @@ func (o Observed) notProven(row Membership, proof Proof) string {
 	switch {
 	case proof.Needs != "":
 		return fmt.Sprintf("no primary: %s may have acknowledged commits by itself since epoch %d and is not reached; bring it back", proof.Needs, o.Records.AloneSince) + orGiveUp(o, row)
+	case proof.enough() && len(proof.Unreached) == 0:
+		return "no primary: it is not known who led last, and each voter lacks what may have been acknowledged: " + strings.Join(lacking(row, o.Members, proof.MayBeAcknowledged), ", ") +
+			"; " + giveUp("what the member lacks that takes over", row)
 	case len(proof.Forgetful) > 0 && len(proof.Unreached)+len(proof.Forgetful) > len(row.Voters)-proof.Needed:
 		return fmt.Sprintf("no primary: %d of the %d voters must be reached that still have what they acknowledged from memory, or %s, which led last; not reached: %s; started since, and not yet seen to hold it all: %s; %s",
 			proof.Needed, len(row.Voters), row.Primary, orNone(strings.Join(proof.Unreached, ", ")), strings.Join(proof.Forgetful, ", "), advice)
@@ -471,4 +475,15 @@ func (o Observed) notProven(row Membership, proof Proof) string {
 	}
 	return fmt.Sprintf("no primary: no voter that was reached holds every transaction that may have been acknowledged (%s); not reached: %s; %s",
 		proof.MayBeAcknowledged, orNone(strings.Join(proof.Unreached, ", ")), advice)
+}
+
+// lacking returns what each voter lacks of a set, in words.
+func lacking(row Membership, members map[string]*Member, set gtid.Set) []string {
+	var found []string
+	for _, name := range row.Voters {
+		if m := members[name]; m != nil {
+			found = append(found, fmt.Sprintf("%s lacks %s", name, set.Subtract(m.position())))
+		}
+	}
+	return found
 }

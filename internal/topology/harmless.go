@@ -35,18 +35,54 @@ func (t OwnTransactions) harmless(errant gtid.Set) bool {
 
 // OwnErrant returns the errant transactions of each replica that committed all of its errant ones itself, and few of them: its own
 // binary log may show that they change no data. What a replica has under the UUID of another server may be something else there.
+// While nobody takes writes, it is what a replica committed itself and no other member that was reached holds.
 func OwnErrant(o *Observed) map[string]gtid.Set {
-	primary := o.onlyWritable()
-	if primary == nil {
+	writable := o.writable()
+	if len(writable) > 1 {
 		return nil
 	}
 	found := map[string]gtid.Set{}
 	for _, m := range o.Members {
-		if m == primary || !m.verified() || m.SQL.Replication == nil || m.cloning() {
+		if m.SQL.Writable || !m.verified() || m.SQL.Replication == nil || m.cloning() {
 			continue
 		}
-		if errant := errantOf(m, primary); !errant.IsEmpty() && errant.WithoutSource(m.SQL.ServerUUID).IsEmpty() && errant.Count() <= mostOwn {
+		var errant gtid.Set
+		if len(writable) == 1 {
+			errant = errantOf(m, writable[0])
+		} else {
+			errant = heldByNoOther(m, o.Members)
+		}
+		if !errant.IsEmpty() && errant.WithoutSource(m.SQL.ServerUUID).IsEmpty() && errant.Count() <= mostOwn {
 			found[m.Name] = errant
+		}
+	}
+	return found
+}
+
+// heldByNoOther returns what a member committed itself and no other one that was reached holds.
+func heldByNoOther(m *Member, members map[string]*Member) gtid.Set {
+	own := m.SQL.Executed.Subtract(m.SQL.Executed.WithoutSource(m.SQL.ServerUUID))
+	for _, other := range members {
+		if other != m && other.verified() {
+			own = own.Subtract(other.position())
+		}
+	}
+	return own
+}
+
+// loggedHarmless returns what voters that were reached committed themselves and what changes no data: it need not be kept, whoever may
+// have been told that it is committed.
+func loggedHarmless(row Membership, members map[string]*Member) gtid.Set {
+	var found gtid.Set
+	for _, name := range row.Voters {
+		m := members[name]
+		if !counts(m) || m.SQL.Replication == nil {
+			continue
+		}
+		for _, one := range m.SQL.Replication.Own.Harmless {
+			if set, err := gtid.Parse(one.GTID); err == nil {
+				found = found.Union(set.Intersect(m.SQL.Executed))
+			}
 		}
 	}
 	return found

@@ -121,6 +121,33 @@ func TestReplicaWithHarmlessTransactionsIsPromoted(t *testing.T) {
 	}
 }
 
+// TestHarmlessTransactionsHoldUpNoPromotion: without records nobody knows who led last, and each of two members holds what the other
+// lacks. What changes no data need not be kept.
+func TestHarmlessTransactionsHoldUpNoPromotion(t *testing.T) {
+	for name, row := range map[string]struct {
+		flushes func(*scene)
+		want    string
+	}{
+		"harmless":     {func(s *scene) { s.flushes(1, 1) }, "promote orders-0"},
+		"not yet read": {func(s *scene) { s.flushes(1, 1); s.member(1).SQL.Replication.Own = OwnTransactions{Reading: true} }, ""},
+		"data":         {func(s *scene) { s.flushes(1, 1); s.member(1).SQL.Replication.Own.Harmless = nil }, ""},
+	} {
+		s := newScene()
+		s.observed.Records = ClusterRecord{RebuiltAt: s.observed.Now, AloneUnknown: true, Members: s.observed.Records.Members, Established: true}
+		s.member(0).SQL.Membership.Memory = map[string]string{"orders-2": "a run before"} // what it acknowledged may be nowhere else
+		s.member(0).SQL.Writable, s.member(0).SQL.Executed = false, trx(0, 12)
+		s.io(ioOff, 1, 2)
+		row.flushes(s)
+		p, actions := s.plan()
+		if row.want == "" && (strings.Contains(actions, "promote") || len(p.Degraded) == 0) || !strings.Contains(actions, row.want) {
+			t.Errorf("%s: planned %q, degraded %v", name, actions, p.Degraded)
+		}
+		if row.want == "" && !strings.Contains(p.Degraded[0].Message, "orders-1 lacks") {
+			t.Errorf("%s: %v", name, p.Degraded)
+		}
+	}
+}
+
 // TestOwnErrant: only what a replica committed itself is looked up in its binary log, and only little of it.
 func TestOwnErrant(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -135,8 +162,17 @@ func TestOwnErrant(t *testing.T) {
 			s.flushes(1, 1)
 			s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1)).Union(trx(2, 1))
 		}, gtid.Set{}},
-		"the primary's own, ahead of it":   {func(s *scene) { s.member(1).SQL.Executed = trx(0, 12) }, gtid.Set{}},
-		"while there is no primary":        {func(s *scene) { s.flushes(1, 1); s.member(0).SQL.Writable = false }, gtid.Set{}},
+		"the primary's own, ahead of it": {func(s *scene) { s.member(1).SQL.Executed = trx(0, 12) }, gtid.Set{}},
+		"while there is no primary":      {func(s *scene) { s.flushes(1, 1); s.member(0).SQL.Writable = false }, trx(1, 1)},
+		"then what another holds as well": {func(s *scene) {
+			s.flushes(1, 1)
+			s.member(0).SQL.Writable = false
+			s.member(2).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+		}, gtid.Set{}},
+		"then what others lack of the primary's": {func(s *scene) {
+			s.member(0).SQL.Writable = false
+			s.member(1).SQL.Executed = trx(0, 12)
+		}, gtid.Set{}},
 		"while two members take writes":    {func(s *scene) { s.flushes(1, 1); s.member(2).SQL.Writable = true }, gtid.Set{}},
 		"of a member that does not answer": {func(s *scene) { s.flushes(1, 1); s.lose(1) }, gtid.Set{}},
 	} {

@@ -111,9 +111,9 @@ func proveAll(row Membership, members map[string]*Member, records ClusterRecord)
 		}
 		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(alone.position())
 	}
-	var voided gtid.Set
+	voided := proof.MayBeAcknowledged.Intersect(loggedHarmless(row, members))
 	if row.Epoch >= records.AloneSince {
-		voided = void(row, members, records, proof.MayBeAcknowledged)
+		voided = voided.Union(void(row, members, records, proof.MayBeAcknowledged))
 	}
 	counted := proof.MayBeAcknowledged.Subtract(voided)
 	// An applier that stopped may well go on when it is started again: whose did comes last, when nobody else can take over.

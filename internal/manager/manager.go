@@ -13,6 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -79,8 +80,10 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
 		Clock: clock.RealClock{}, Metrics: around.Registry, Middleware: around.AWS,
 	}})
-	if err := around.Registry.Register(o.Build.info()); err != nil {
-		return nil, fmt.Errorf("register the build's metric: %w", err)
+	for _, own := range []prometheus.Collector{o.Build.info(), metrics.Leading(mgr.Elected())} {
+		if err := around.Registry.Register(own); err != nil {
+			return nil, fmt.Errorf("register the metrics of the operator itself: %w", err)
+		}
 	}
 	op := &Operator{manager: mgr, wake: make(chan event.GenericEvent, wakeLength)}
 	op.pool = conn.NewPool(conn.Options{

@@ -80,3 +80,32 @@ func TestFencedReplicasAreNotRebuilt(t *testing.T) {
 		t.Errorf("told: %s", f.Message)
 	}
 }
+
+// TestHeadroom counts the voters that acknowledge beyond those that a commit waits for.
+func TestHeadroom(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*scene)
+		want   int
+		known  bool
+	}{
+		"three of three":                 {func(*scene) {}, 1, true},
+		"a replica does not receive":     {func(s *scene) { s.io(ioConnecting, 2) }, 0, true},
+		"no replica receives":            {func(s *scene) { s.io(ioConnecting, 1, 2) }, -1, true},
+		"a replica does not answer":      {func(s *scene) { s.lose(1) }, 0, true},
+		"a replica acknowledges nothing": {func(s *scene) { s.member(1).SQL.SemiSync.ReplicaActive = false }, 0, true},
+		"nothing waits for a replica": {func(s *scene) {
+			s.member(0).SQL.SemiSync.SourceEnabled, s.member(1).SQL.SemiSync.ReplicaActive = false, false
+		}, 2, true},
+		"the primary does not answer": {func(s *scene) { s.lose(0) }, 0, false},
+	} {
+		s := newScene()
+		row.change(s)
+		plan := Plan{Primary: "orders-0", Membership: s.member(2).SQL.Membership}
+		if got, known := s.observed.Headroom(plan); got != row.want || known != row.known {
+			t.Errorf("%s: headroom %d, known %v", name, got, known)
+		}
+	}
+	if _, known := newScene().observed.Headroom(Plan{}); known {
+		t.Error("a cluster without a primary has a headroom")
+	}
+}

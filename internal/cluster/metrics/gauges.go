@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -23,17 +25,34 @@ const (
 // gauges are the present figures of every cluster: its phase, and its members'. They are kept as numbers, and made into metrics for
 // whoever reads them: with a gauge of the library's for each they took 17 KiB a cluster.
 type gauges struct {
-	phase, members, lag, disk *prometheus.Desc
+	phase, members, lag, disk, expiry        *prometheus.Desc
+	available, problem, headroom, promotions *prometheus.Desc
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]clusterFigures
 }
 
+// promotionKinds are the values of the label kind of mysqlcluster_promotions_total.
+var promotionKinds = [...]string{v1alpha1.EventFailover, v1alpha1.EventSwitchover, v1alpha1.EventReopened}
+
 // clusterFigures are those of one cluster. Whoever holds them may read them without a lock.
 type clusterFigures struct {
-	phase   v1alpha1.Phase
-	count   [len(clusterPhases)]int // of members, by phase
-	members []memberFigures
+	phase      v1alpha1.Phase
+	count      [len(clusterPhases)]int // of members, by phase
+	members    []memberFigures
+	promotions [len(promotionKinds)]int // since the process started, by kind
+	// headroom is how many more voters may fail; meaningless unless headroomKnown.
+	headroom      int
+	headroomKnown bool
+	verdict       Verdict
+}
+
+// Verdict is what a pass says of a cluster.
+type Verdict struct {
+	// Due is true when the cluster should take writes, Available when it does.
+	Due, Available bool
+	// Problems are the reasons of what is wrong, each once, sorted.
+	Problems []string
 }
 
 type memberFigures struct {
@@ -42,6 +61,8 @@ type memberFigures struct {
 	lagKnown bool
 	// size and free are bytes; both are 0 while they are unknown.
 	size, free uint64
+	// expires is when the member's certificate ends, as a Unix time; 0 while it is unknown.
+	expires int64
 }
 
 func newGauges() *gauges {
@@ -54,13 +75,20 @@ func newGauges() *gauges {
 		lag:     desc("mysqlcluster_replication_lag_seconds", "How far a replica's applier is behind its source.", "member"),
 		disk: desc("mysqlcluster_data_volume_bytes",
 			"The file system of a member's data volume, as its instance reports it: its size, and what is free.", "member", "kind"),
+		expiry:    desc("mysqlcluster_certificate_expiry_timestamp_seconds", "When the certificate ends that a member presents, as a Unix time.", "member"),
+		available: desc("mysqlcluster_available", "1 while a write through the primary Service succeeded in the last 5 seconds, 0 while none did. Absent while none is due: before the first primary, in hibernation and during deletion."),
+		problem:   desc("mysqlcluster_problem", "1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.", "reason"),
+		headroom:  desc("mysqlcluster_quorum_headroom", "How many more voters may fail before commits wait; negative while they wait. Absent while there is no primary."),
+		promotions: desc("mysqlcluster_promotions_total",
+			"Promotions of a cluster since the operator started: failovers, switchovers, and reopenings of the same primary.", "kind"),
 		clusters: map[types.NamespacedName]clusterFigures{},
 	}
 }
 
-// Observe keeps a cluster's figures in place of those of before.
-func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {
+// Observe keeps what a pass saw of a cluster and its members, in place of what an earlier one did.
+func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topology.Observed) {
 	f := clusterFigures{phase: c.Status.Phase, members: make([]memberFigures, 0, len(plan.Members))}
+	f.headroom, f.headroomKnown = seen.Headroom(plan)
 	for _, v := range plan.Members {
 		for i, phase := range clusterPhases {
 			if v.Phase == phase {
@@ -71,11 +99,38 @@ func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {
 		if v.Disk != nil {
 			m.size, m.free = v.Disk.SizeBytes, v.Disk.FreeBytes
 		}
+		if member := seen.Members[v.Name]; member != nil && !member.SQL.CertificateIssuedAt.IsZero() {
+			m.expires = pki.MemberExpires(member.SQL.CertificateIssuedAt).Unix()
+		}
 		f.members = append(f.members, m)
 	}
+	g.change(c, func(kept *clusterFigures) {
+		f.promotions, f.verdict = kept.promotions, kept.verdict
+		*kept = f
+	})
+}
+
+// Judge keeps what a pass says of a cluster, in place of what an earlier one said.
+func (g *gauges) Judge(c *v1alpha1.MySQLCluster, v Verdict) {
+	g.change(c, func(f *clusterFigures) { f.verdict = v })
+}
+
+// countPromotion counts a promotion of a cluster.
+func (g *gauges) countPromotion(c *v1alpha1.MySQLCluster, kind string) {
+	g.change(c, func(f *clusterFigures) {
+		if i := slices.Index(promotionKinds[:], kind); i >= 0 {
+			f.promotions[i]++
+		}
+	})
+}
+
+func (g *gauges) change(c *v1alpha1.MySQLCluster, how func(*clusterFigures)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.clusters[types.NamespacedName{Namespace: c.Namespace, Name: c.Name}] = f
+	name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+	f := g.clusters[name]
+	how(&f)
+	g.clusters[name] = f
 }
 
 func (g *gauges) forgetFigures(name types.NamespacedName) {
@@ -86,7 +141,7 @@ func (g *gauges) forgetFigures(name types.NamespacedName) {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(into chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{g.phase, g.members, g.lag, g.disk} {
+	for _, desc := range []*prometheus.Desc{g.phase, g.members, g.lag, g.disk, g.expiry, g.available, g.problem, g.headroom, g.promotions} {
 		into <- desc
 	}
 }
@@ -97,25 +152,57 @@ func (g *gauges) Collect(into chan<- prometheus.Metric) {
 	all := maps.Clone(g.clusters)
 	g.mu.Unlock()
 	for name, f := range all {
-		tell := func(desc *prometheus.Desc, value float64, labels ...string) {
-			into <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{name.Namespace, name.Name}, labels...)...)
-		}
+		g.collect(f, func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+			into <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{name.Namespace, name.Name}, labels...)...)
+		})
+	}
+}
+
+// collect makes one cluster's metrics.
+func (g *gauges) collect(f clusterFigures, emit func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		emit(desc, prometheus.GaugeValue, value, labels...)
+	}
+	if f.phase != "" { // a pass has come to a plan
 		for i, phase := range clusterPhases {
-			is := 0.0
-			if f.phase == phase {
-				is = 1
-			}
-			tell(g.phase, is, string(phase))
-			tell(g.members, float64(f.count[i]), string(phase))
-		}
-		for _, m := range f.members {
-			if m.lagKnown {
-				tell(g.lag, m.lag.Seconds(), m.name)
-			}
-			if m.size > 0 {
-				tell(g.disk, float64(m.size), m.name, diskSize)
-				tell(g.disk, float64(m.free), m.name, diskFree)
-			}
+			gauge(g.phase, number(f.phase == phase), string(phase))
+			gauge(g.members, float64(f.count[i]), string(phase))
 		}
 	}
+	if f.verdict.Due {
+		gauge(g.available, number(f.verdict.Available))
+	}
+	for _, reason := range f.verdict.Problems {
+		gauge(g.problem, 1, reason)
+	}
+	if f.headroomKnown {
+		gauge(g.headroom, float64(f.headroom))
+	}
+	for i, kind := range promotionKinds {
+		emit(g.promotions, prometheus.CounterValue, float64(f.promotions[i]), kind)
+	}
+	for _, m := range f.members {
+		g.collectMember(m, gauge)
+	}
+}
+
+func (g *gauges) collectMember(m memberFigures, gauge func(desc *prometheus.Desc, value float64, labels ...string)) {
+	if m.lagKnown {
+		gauge(g.lag, m.lag.Seconds(), m.name)
+	}
+	if m.size > 0 {
+		gauge(g.disk, float64(m.size), m.name, diskSize)
+		gauge(g.disk, float64(m.free), m.name, diskFree)
+	}
+	if m.expires > 0 {
+		gauge(g.expiry, float64(m.expires), m.name)
+	}
+}
+
+// number is 1 for true.
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -47,7 +47,7 @@ func TestGaugesAreOfNow(t *testing.T) {
 		}
 		return -1
 	}
-	m.Observe(c, plan)
+	m.Observe(c, plan, topology.Observed{})
 	shows("two members", `
 # HELP mysqlcluster_data_volume_bytes The file system of a member's data volume, as its instance reports it: its size, and what is free.
 # TYPE mysqlcluster_data_volume_bytes gauge
@@ -65,7 +65,7 @@ mysqlcluster_replication_lag_seconds{cluster="orders",member="orders-1",namespac
 
 	c.Status.Phase, plan.Members = v1alpha1.PhaseReady, plan.Members[:1]
 	plan.Members[0].Disk = nil
-	m.Observe(c, plan)
+	m.Observe(c, plan, topology.Observed{})
 	shows("one that no longer reports its disk", "")
 	if is, was := of(names[0], string(v1alpha1.PhaseReady)), of(names[0], string(v1alpha1.PhaseReplicating)); is != 1 || was != 0 {
 		t.Errorf("Ready is %v, Replicating %v", is, was)
@@ -76,5 +76,79 @@ mysqlcluster_replication_lag_seconds{cluster="orders",member="orders-1",namespac
 		if n, err := testutil.GatherAndCount(registry, name); err != nil || n != 0 {
 			t.Errorf("%d of %s are left of a cluster that is gone (%v)", n, name, err)
 		}
+	}
+}
+
+// TestVerdictsAreKept: what an alert needs is there as soon as a pass has judged, changes with the next verdict, and outlives a look at the members.
+func TestVerdictsAreKept(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := New(registry)
+	c := &v1alpha1.MySQLCluster{}
+	c.Namespace, c.Name = "shop", "orders"
+	name := types.NamespacedName{Namespace: "shop", Name: "orders"}
+	shows := func(when, want string, names ...string) {
+		t.Helper()
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	const available, problem, promotions = "mysqlcluster_available", "mysqlcluster_problem", "mysqlcluster_promotions_total"
+
+	m.Judge(c, Verdict{Problems: []string{"NotPermitted", "WaitingForDependency"}})
+	shows("a new cluster", `
+# HELP mysqlcluster_problem 1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.
+# TYPE mysqlcluster_problem gauge
+mysqlcluster_problem{cluster="orders",namespace="shop",reason="NotPermitted"} 1
+mysqlcluster_problem{cluster="orders",namespace="shop",reason="WaitingForDependency"} 1
+`, available, problem, "mysqlcluster_members")
+
+	m.Judge(c, Verdict{Due: true, Problems: []string{"NoPrimary"}})
+	m.Promoted(c, v1alpha1.EventFailover, map[string]time.Duration{"total": time.Second})
+	signed := time.Unix(1_800_000_000, 0)
+	row := &topology.Membership{Primary: "orders-0", Voters: []string{"orders-0"}}
+	primary := &topology.Member{Name: "orders-0", SQL: topology.SQL{Access: topology.AccessVerified, CertificateIssuedAt: signed}}
+	m.Observe(c, topology.Plan{Primary: "orders-0", Membership: row, Members: []topology.View{{Name: "orders-0"}}}, topology.Observed{Members: map[string]*topology.Member{"orders-0": primary}})
+	want := `
+# HELP mysqlcluster_available 1 while a write through the primary Service succeeded in the last 5 seconds, 0 while none did. Absent while none is due: before the first primary, in hibernation and during deletion.
+# TYPE mysqlcluster_available gauge
+mysqlcluster_available{cluster="orders",namespace="shop"} 0
+# HELP mysqlcluster_certificate_expiry_timestamp_seconds When the certificate ends that a member presents, as a Unix time.
+# TYPE mysqlcluster_certificate_expiry_timestamp_seconds gauge
+mysqlcluster_certificate_expiry_timestamp_seconds{cluster="orders",member="orders-0",namespace="shop"} 1.807776e+09
+# HELP mysqlcluster_problem 1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.
+# TYPE mysqlcluster_problem gauge
+mysqlcluster_problem{cluster="orders",namespace="shop",reason="NoPrimary"} 1
+# HELP mysqlcluster_promotions_total Promotions of a cluster since the operator started: failovers, switchovers, and reopenings of the same primary.
+# TYPE mysqlcluster_promotions_total counter
+mysqlcluster_promotions_total{cluster="orders",kind="Failover",namespace="shop"} 1
+mysqlcluster_promotions_total{cluster="orders",kind="Reopened",namespace="shop"} 0
+mysqlcluster_promotions_total{cluster="orders",kind="Switchover",namespace="shop"} 0
+# HELP mysqlcluster_quorum_headroom How many more voters may fail before commits wait; negative while they wait. Absent while there is no primary.
+# TYPE mysqlcluster_quorum_headroom gauge
+mysqlcluster_quorum_headroom{cluster="orders",namespace="shop"} 0
+`
+	all := []string{available, "mysqlcluster_certificate_expiry_timestamp_seconds", problem, promotions, "mysqlcluster_quorum_headroom"}
+	shows("a failover", want, all...)
+
+	m.Judge(c, Verdict{Due: true, Available: true})
+	shows("all is well again", `
+# HELP mysqlcluster_available 1 while a write through the primary Service succeeded in the last 5 seconds, 0 while none did. Absent while none is due: before the first primary, in hibernation and during deletion.
+# TYPE mysqlcluster_available gauge
+mysqlcluster_available{cluster="orders",namespace="shop"} 1
+`, available, problem)
+
+	m.Forget(name)
+	shows("the cluster is gone", "", all...)
+}
+
+func TestLeading(t *testing.T) {
+	elected := make(chan struct{})
+	leading := Leading(elected)
+	if got := testutil.ToFloat64(leading); got != 0 {
+		t.Errorf("a copy that waits for the lease reports %v", got)
+	}
+	close(elected)
+	if got := testutil.ToFloat64(leading); got != 1 {
+		t.Errorf("the leader reports %v", got)
 	}
 }

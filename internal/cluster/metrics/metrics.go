@@ -52,9 +52,26 @@ func (m *Metrics) Reconciled(took time.Duration, err error) {
 	m.duration.Observe(took.Seconds())
 }
 
-// Promoted takes how long a step of a promotion took.
-func (m *Metrics) Promoted(kind, step string, took time.Duration) {
-	m.promotion.WithLabelValues(kind, step).Observe(max(took, 0).Seconds())
+// Promoted counts a promotion of a cluster, and takes how long each of its steps took.
+func (m *Metrics) Promoted(c *v1alpha1.MySQLCluster, kind string, steps map[string]time.Duration) {
+	m.countPromotion(c, kind)
+	for step, took := range steps {
+		m.promotion.WithLabelValues(kind, step).Observe(max(took, 0).Seconds())
+	}
+}
+
+// Leading returns the metric that says whether this process is the leader. The channel is closed once it is.
+func Leading(elected <-chan struct{}) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "mysqlcluster_operator_leading", Help: "1 for the copy of the operator that works, 0 for one that waits for the lease.",
+	}, func() float64 {
+		select {
+		case <-elected:
+			return 1
+		default:
+			return 0
+		}
+	})
 }
 
 // Rolled takes how long a change took that went from member to member.

@@ -43,8 +43,9 @@ func (r *Reporter) Conclude(ctx context.Context, s *pass.Pass, failed error) (ct
 		r.reportPromotion(s)
 	}
 	if s.Planned {
-		r.Metrics.Observe(s.Cluster, s.Plan)
+		r.Metrics.Observe(s.Cluster, s.Plan, s.Observed)
 	}
+	r.Metrics.Judge(s.Cluster, figures(s, failure))
 	result, failing := r.Next(s, failure)
 	if recheck > 0 && failing == nil {
 		result.RequeueAfter = min(result.RequeueAfter, recheck)

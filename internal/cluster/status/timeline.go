@@ -86,12 +86,10 @@ func (r *Reporter) reportPromotion(s *pass.Pass) {
 	}
 	r.Events.Eventf(s.Cluster, nil, kind, p.Kind, announce.Act, "%s in %s (detect %s, fence %s, promote %s, publish %s); %s",
 		words, p.Total, announce.OrDash(p.Detect), announce.OrDash(p.Fence), announce.OrDash(p.Promote), announce.OrDash(p.Publish), kept)
-	for step, span := range map[string]time.Duration{
+	r.Metrics.Promoted(s.Cluster, p.Kind, map[string]time.Duration{
 		"detect": t.Noticed.Sub(t.Began()), "fence": t.Fenced.Sub(t.Noticed), "promote": t.Opened.Sub(t.Fenced),
 		"publish": t.Published.Sub(t.Opened), "total": t.Published.Sub(t.Began()),
-	} {
-		r.Metrics.Promoted(p.Kind, step, span)
-	}
+	})
 }
 
 // announcedAs returns the type of a promotion's event, and how it begins.

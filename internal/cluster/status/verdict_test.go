@@ -1,16 +1,19 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -193,5 +196,31 @@ func TestWritesAreDue(t *testing.T) {
 			t.Errorf("%s: due %s, waking %v", name, w.Due, w.Waking)
 		}
 		prober.Close()
+	}
+}
+
+// TestFiguresNameEveryProblem: a metric has each reason, not only the one that Degraded shows, and none of a state that is wanted.
+func TestFiguresNameEveryProblem(t *testing.T) {
+	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{}, Planned: true}
+	s.Plan.Degraded = []topology.Finding{{Reason: "MemberMissing"}, {Reason: "ClockSkew"}, {Reason: "MemberMissing"}}
+	s.Unmet = []topology.Finding{{Reason: "InvalidSpec"}}
+	set := func(kind string, status metav1.ConditionStatus, reason string) {
+		meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason})
+	}
+	set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, "NoPrimary")
+	set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "Stable")
+	set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, "BackupOverdue")
+	set(v1alpha1.ConditionArchiveHealthy, metav1.ConditionUnknown, "ArchiveStarting")
+	if got, want := figures(s, nil), "[BackupOverdue ClockSkew InvalidSpec MemberMissing]"; fmt.Sprint(got.Problems) != want || got.Due || got.Available {
+		t.Errorf("before a write is due: %+v, want %s", got, want)
+	}
+	s.Cache.Told.Writes.Due = time.Unix(1, 0)
+	failure := &engine.Problem{Reason: "CloudSilent", Message: "no answer"}
+	if got, want := figures(s, failure), "[BackupOverdue ClockSkew CloudSilent InvalidSpec MemberMissing NoPrimary]"; fmt.Sprint(got.Problems) != want || !got.Due || got.Available {
+		t.Errorf("writes fail: %+v, want %s", got, want)
+	}
+	set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "WriteSucceeded")
+	if got := figures(s, nil); !got.Available {
+		t.Errorf("writes succeed: %+v", got)
 	}
 }

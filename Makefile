@@ -70,7 +70,7 @@ test: deps test-unit test-envtest test-parts test-lab e2e ## Everything that tes
 ##@ Development
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRDs, RBAC, webhooks and apply configurations from the code.
+generate: ## Regenerate deep copies, CRDs, RBAC, webhooks, apply configurations and alerts from the code.
 	@hack/generate.sh
 
 .PHONY: manifests
@@ -109,7 +109,7 @@ shellcheck: deps ## shellcheck on every script. What an instance runs is checked
 	@git ls-files -co --exclude-standard -- '*.sh' '.ci/run' ':!internal/bootstrap' | xargs -r shellcheck
 
 .PHONY: verify
-verify: ## Fail when generated files are not what the code says: code, CRDs, RBAC, webhooks, bundle, catalog.
+verify: ## Fail when generated files are not what the code says: code, CRDs, RBAC, webhooks, alerts, bundle, catalog.
 	@hack/verify.sh
 
 .PHONY: build

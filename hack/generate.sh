@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes what is generated from the Go code: deep copies and apply configurations beside the API's types, CRDs, the
-# operator's ClusterRole and the webhook configurations under config/.
+# operator's ClusterRole, the webhook configurations and the alerts under config/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,3 +13,4 @@ rm -rf api/v1alpha1/applyconfiguration config/crd/bases
 "$gen" rbac:roleName=nairobi-mysql-manager-role paths="{./controllers/...,./}" output:rbac:artifacts:config=config/rbac
 "$gen" rbac:roleName=nairobi-mysql-webhook-certificates-role webhook paths=./internal/webhook/... \
   output:rbac:artifacts:config=config/webhook-certificates output:webhook:artifacts:config=config/webhook
+go run ./hack/alerts config/prometheus

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -208,7 +209,11 @@ func TestLinksBetweenDocumentsLead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, document := range append(documents, "../README.md", "../CHANGELOG.md") {
+	runbooks, err := filepath.Glob("runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range slices.Concat(documents, runbooks, []string{"../README.md", "../CHANGELOG.md"}) {
 		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
 			target, anchor := filepath.Join(filepath.Dir(document), match[1]), match[2]
 			if match[1] == "" {

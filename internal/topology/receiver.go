@@ -42,16 +42,16 @@ func (o Observed) receives(m, primary *Member) bool {
 
 // Headroom returns how many more voters may fail before commits wait; it is negative while fewer acknowledge than a commit needs. Without
 // semi-sync it is how many receive what the primary commits. It is not known without a primary that answers.
-func (o Observed) Headroom(plan Plan) (voters int, known bool) {
-	primary := o.Members[plan.Primary]
-	if primary == nil || plan.Membership == nil || !primary.verified() {
+func (p Plan) Headroom(o Observed) (voters int, known bool) {
+	primary := o.Members[p.Primary]
+	if primary == nil || p.Membership == nil || !primary.verified() {
 		return 0, false
 	}
 	waits := primary.SQL.SemiSync.SourceEnabled
 	if waits {
-		voters -= plan.Membership.WaitCount()
+		voters -= p.Membership.WaitCount()
 	}
-	for _, name := range plan.Membership.Voters {
+	for _, name := range p.Membership.Voters {
 		m := o.Members[name]
 		if m != nil && m != primary && o.receives(m, primary) && (m.SQL.SemiSync.ReplicaActive || !waits) {
 			voters++

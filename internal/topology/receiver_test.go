@@ -101,11 +101,11 @@ func TestHeadroom(t *testing.T) {
 		s := newScene()
 		row.change(s)
 		plan := Plan{Primary: "orders-0", Membership: s.member(2).SQL.Membership}
-		if got, known := s.observed.Headroom(plan); got != row.want || known != row.known {
+		if got, known := plan.Headroom(s.observed); got != row.want || known != row.known {
 			t.Errorf("%s: headroom %d, known %v", name, got, known)
 		}
 	}
-	if _, known := newScene().observed.Headroom(Plan{}); known {
+	if _, known := (Plan{}).Headroom(newScene().observed); known {
 		t.Error("a cluster without a primary has a headroom")
 	}
 }

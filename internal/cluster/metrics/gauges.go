@@ -88,7 +88,7 @@ func newGauges() *gauges {
 // Observe keeps what a pass saw of a cluster and its members, in place of what an earlier one did.
 func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topology.Observed) {
 	f := clusterFigures{phase: c.Status.Phase, members: make([]memberFigures, 0, len(plan.Members))}
-	f.headroom, f.headroomKnown = seen.Headroom(plan)
+	f.headroom, f.headroomKnown = plan.Headroom(seen)
 	for _, v := range plan.Members {
 		for i, phase := range clusterPhases {
 			if v.Phase == phase {

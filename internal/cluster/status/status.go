@@ -15,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
@@ -247,6 +248,25 @@ func (r *Reporter) setCloudReachable(s *pass.Pass, c pass.Conditions) {
 	case s.Planned && s.Observed.CloudReachable:
 		c.Set(v1alpha1.ConditionCloudReachable, metav1.ConditionTrue, v1alpha1.ReasonCloudAnswered, "EC2 answers for region "+s.Cluster.Spec.AWS.Region)
 	}
+}
+
+// figures are what the metrics say of a cluster: all that problems finds, and each condition that is False for a fault.
+func figures(s *pass.Pass, failure *engine.Problem) metrics.Verdict {
+	all := s.Cluster.Status.Conditions
+	v := metrics.Verdict{Due: !s.Cache.Told.Writes.Due.IsZero(), Available: meta.IsStatusConditionTrue(all, v1alpha1.ConditionAvailable)}
+	for _, f := range problems(s, failure) {
+		v.Problems = append(v.Problems, f.Reason)
+	}
+	for _, c := range all {
+		faulty := c.Type == v1alpha1.ConditionBackupHealthy || c.Type == v1alpha1.ConditionArchiveHealthy || c.Type == v1alpha1.ConditionRecovered ||
+			c.Type == v1alpha1.ConditionAvailable && v.Due
+		if faulty && c.Status == metav1.ConditionFalse {
+			v.Problems = append(v.Problems, c.Reason)
+		}
+	}
+	slices.Sort(v.Problems)
+	v.Problems = slices.Compact(v.Problems)
+	return v
 }
 
 // problems lists what a person should know, the most fundamental first.

@@ -10,9 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -181,23 +179,4 @@ func combine(findings []topology.Finding) (reason, message string) {
 		}
 	}
 	return ordered[0].Reason, strings.Join(messages, "; ")
-}
-
-// figures are what the metrics say of a cluster: all that problems finds, and each condition that is False for a fault.
-func figures(s *pass.Pass, failure *engine.Problem) metrics.Verdict {
-	all := s.Cluster.Status.Conditions
-	v := metrics.Verdict{Due: !s.Cache.Told.Writes.Due.IsZero(), Available: meta.IsStatusConditionTrue(all, v1alpha1.ConditionAvailable)}
-	for _, f := range problems(s, failure) {
-		v.Problems = append(v.Problems, f.Reason)
-	}
-	for _, c := range all {
-		faulty := c.Type == v1alpha1.ConditionBackupHealthy || c.Type == v1alpha1.ConditionArchiveHealthy || c.Type == v1alpha1.ConditionRecovered ||
-			c.Type == v1alpha1.ConditionAvailable && v.Due
-		if faulty && c.Status == metav1.ConditionFalse {
-			v.Problems = append(v.Problems, c.Reason)
-		}
-	}
-	slices.Sort(v.Problems)
-	v.Problems = slices.Compact(v.Problems)
-	return v
 }

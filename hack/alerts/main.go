@@ -22,8 +22,11 @@ func main() {
 		os.Exit(2)
 	}
 	for name, content := range map[string]any{
-		"rules.yaml":          alerts.All(),
-		"prometheusrule.yaml": alerts.PrometheusRuleForAll(v1alpha1.SystemNamespace, "nairobi-mysql").Object,
+		"rules.yaml": alerts.All(),
+		"prometheusrule.yaml": map[string]any{
+			"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
+			"metadata": map[string]any{"namespace": v1alpha1.SystemNamespace, "name": "nairobi-mysql"}, "spec": alerts.All(),
+		},
 	} {
 		data, err := yaml.Marshal(content)
 		if err == nil {

@@ -7,8 +7,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -27,55 +28,48 @@ const (
 // namedReasons finds the reasons that an expression names.
 var namedReasons = regexp.MustCompile(`[{,]reason=~?"([A-Za-z|]+)"`)
 
-// All returns the groups of rules for all clusters and the operator, in the form of a file of rules: {"groups": [...]}.
-func All() map[string]any { return groups("") }
-
-// PrometheusRule returns the object with the rules of one cluster: those of All that are about clusters, for this one alone. It has the
-// cluster's name, and neither labels nor an owner yet.
-func PrometheusRule(namespace, cluster string) *unstructured.Unstructured {
-	return object(namespace, cluster, groups(fmt.Sprintf("namespace=%q,cluster=%q", namespace, cluster)))
+// All returns the rules for all clusters and for the operator, as the content of a file of rules or the spec of a PrometheusRule.
+func All() map[string]any {
+	return render(strings.NewReplacer(","+clusterPlaceholder, "", clusterPlaceholder, ""), func(string) bool { return true })
 }
 
-// PrometheusRuleForAll returns the object with the rules of All.
-func PrometheusRuleForAll(namespace, name string) *unstructured.Unstructured {
-	return object(namespace, name, All())
+// OfCluster returns the spec of a PrometheusRule with the rules of All that are about clusters, for one cluster.
+func OfCluster(namespace, cluster string) map[string]any {
+	labels := fmt.Sprintf("namespace=%q,cluster=%q", namespace, cluster)
+	return render(strings.NewReplacer(clusterPlaceholder, labels), func(expr string) bool { return strings.Contains(expr, clusterPlaceholder) })
 }
 
-func object(namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
-		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
-	}}
-}
-
-// groups returns the rules, for the cluster that the labels select; without labels for all, and those of the operator as well.
-func groups(labels string) map[string]any {
-	var file map[string]any
-	if err := yaml.Unmarshal([]byte(rules), &file); err != nil {
-		panic("internal/alerts: rules.yaml: " + err.Error()) // it is part of the program
-	}
-	all, _ := file["groups"].([]any)
-	file["groups"] = slices.DeleteFunc(all, func(group any) bool { return !complete(group.(map[string]any), labels) })
+// render returns the rules whose expressions are wanted, with their placeholders filled in. Groups without rules are left out.
+func render(fill *strings.Replacer, wanted func(expr string) bool) map[string]any {
+	file := runtime.DeepCopyJSON(template())
+	file["groups"] = slices.DeleteFunc(file["groups"].([]any), func(g any) bool {
+		group := g.(map[string]any)
+		kept := slices.DeleteFunc(group["rules"].([]any), func(r any) bool {
+			rule := r.(map[string]any)
+			expr := rule["expr"].(string)
+			rule["expr"] = fill.Replace(expr)
+			return !wanted(expr)
+		})
+		group["rules"] = kept
+		return len(kept) == 0
+	})
 	return file
 }
 
-// complete fills in the placeholders of a group's rules and the pages of its alerts. It returns false when no rule is left.
-func complete(group map[string]any, labels string) bool {
-	fill := strings.NewReplacer(namedPlaceholder, named(), clusterPlaceholder, labels)
-	if labels == "" {
-		fill = strings.NewReplacer(namedPlaceholder, named(), ","+clusterPlaceholder, "", clusterPlaceholder, "")
+// template returns rules.yaml with the pages of the alerts and the named reasons. It must not be changed.
+var template = sync.OnceValue(func() map[string]any {
+	var file map[string]any
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(rules, namedPlaceholder, named())), &file); err != nil {
+		panic("internal/alerts: rules.yaml: " + err.Error()) // it is part of the program
 	}
-	all, _ := group["rules"].([]any)
-	all = slices.DeleteFunc(all, func(rule any) bool {
-		r := rule.(map[string]any)
-		expr := r["expr"].(string)
-		r["expr"] = fill.Replace(expr)
-		r["annotations"].(map[string]any)["runbook_url"] = fmt.Sprintf("%s%s.md", runbooks, r["alert"])
-		return labels != "" && !strings.Contains(expr, clusterPlaceholder)
-	})
-	group["rules"] = all
-	return len(all) > 0
-}
+	for _, group := range file["groups"].([]any) {
+		for _, r := range group.(map[string]any)["rules"].([]any) {
+			rule := r.(map[string]any)
+			rule["annotations"].(map[string]any)["runbook_url"] = fmt.Sprintf("%s%s.md", runbooks, rule["alert"])
+		}
+	}
+	return file
+})
 
 // named returns the reasons that alerts name, as an alternative of a regular expression.
 func named() string {

@@ -162,7 +162,7 @@ func write(t *testing.T, path string, content any) {
 // nothing of another.
 func TestAlertsFire(t *testing.T) {
 	folder := t.TempDir()
-	all, own := alertsOf(t, All()), alertsOf(t, PrometheusRule("shop", "orders").Object["spec"])
+	all, own := alertsOf(t, All()), alertsOf(t, OfCluster("shop", "orders"))
 	stage := func(name string, r rule, tests ...any) string {
 		rules, file := name+"-rules.yaml", name+"-test.yaml"
 		write(t, filepath.Join(folder, rules), map[string]any{"groups": []any{map[string]any{"name": name, "rules": []rule{r}}}})
@@ -193,7 +193,7 @@ func TestAlertsFire(t *testing.T) {
 func TestRulesAreValid(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "all.yaml"), All())
-	write(t, filepath.Join(folder, "own.yaml"), PrometheusRule("shop", "orders").Object["spec"])
+	write(t, filepath.Join(folder, "own.yaml"), OfCluster("shop", "orders"))
 	promtool(t, folder, "check", "rules", "all.yaml", "own.yaml")
 }
 
@@ -258,5 +258,16 @@ func TestAlertsNameReasonsThatExist(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestRulesOfAClusterAreItsOwn: whoever changes what it was given changes nobody else's.
+func TestRulesOfAClusterAreItsOwn(t *testing.T) {
+	want := string(marshal(t, OfCluster("shop", "orders")))
+	first := OfCluster("shop", "orders")
+	first["groups"].([]any)[0].(map[string]any)["rules"] = nil
+	OfCluster("shop", "other")
+	if got := string(marshal(t, OfCluster("shop", "orders"))); got != want {
+		t.Error("the rules of a cluster have changed")
 	}
 }

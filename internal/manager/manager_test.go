@@ -35,6 +35,8 @@ type apiServer struct {
 	asked  map[string][]url.Values // by path
 	closed chan struct{}
 	held   map[string]chan struct{} // lists that are answered only when that is closed, by path
+	// metrics are those of the operator that is put together for it.
+	metrics *prometheus.Registry
 }
 
 // kinds are the resources by path of their group and version.
@@ -95,14 +97,14 @@ func (s *apiServer) listed(path string) []url.Values {
 func operator(t *testing.T) (*Operator, *apiServer) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	s := &apiServer{asked: map[string][]url.Values{}, closed: make(chan struct{})}
+	s := &apiServer{asked: map[string][]url.Values{}, closed: make(chan struct{}), metrics: prometheus.NewRegistry()}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(s.closed) })
 	op, err := New(&rest.Config{Host: server.URL}, Options{
 		Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: "cluster.local", Workers: 1,
 		MetricsAddress: "0", ProbeAddress: "0", WebhookCertificates: webhook.CertificatesNone,
-		Surroundings: Surroundings{Registry: prometheus.NewRegistry(), Shared: true},
+		Surroundings: Surroundings{Registry: s.metrics, Shared: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -254,4 +256,33 @@ func TestConfigMapsOfTheOperatorsNamespaceAreSeen(t *testing.T) {
 		return
 	}
 	t.Error("ConfigMaps are not restricted at all")
+}
+
+// TestMetricsSayWhoLeads: without an election the operator leads as soon as it runs.
+func TestMetricsSayWhoLeads(t *testing.T) {
+	leading := func(s *apiServer) float64 {
+		families, err := s.metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() == "mysqlcluster_operator_leading" {
+				return family.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		t.Fatal("there is no such metric")
+		return -1
+	}
+	op, idle := operator(t)
+	if got := leading(idle); got != 0 {
+		t.Errorf("an operator that does not run reports %v", got)
+	}
+	op.pool.Close()
+	op.prober.Close()
+	s := start(t)
+	for deadline := time.Now().Add(time.Minute); leading(s) != 1; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("an operator that runs is not reported")
+		}
+	}
 }

@@ -1,0 +1,63 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// TestAPassIsInTheMetrics: what alerts are made of is there once a pass has ended, whether it came to a plan or not.
+func TestAPassIsInTheMetrics(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	registry, prober := prometheus.NewRegistry(), probe.NewProber(probe.ProberOptions{})
+	defer prober.Close()
+	ports := &pass.Ports{
+		Client: fake.NewClientBuilder().WithScheme(scheme).Build(), Clock: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0)),
+		Prober: prober, Events: events.NewFakeRecorder(9), Metrics: metrics.New(registry),
+	}
+	r := &Reporter{Ports: ports, Announcer: &announce.Announcer{Ports: ports}, Backups: &backups.Backups{Ports: ports, Archive: &backups.Archive{Ports: ports}}}
+	for _, planned := range []bool{true, false} {
+		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: pass.NewCache(""), Planned: planned}
+		s.Cluster.Namespace, s.Cluster.Name = "shop", "orders"
+		s.SetRecords(topology.ClusterRecord{Established: true})
+		s.Cache.Told.Writes.Due = time.Unix(1, 0)
+		s.Plan.Degraded = []topology.Finding{{Reason: v1alpha1.ReasonClockSkew, Message: "orders-1: its clock differs"}}
+		s.Plan.Phase = v1alpha1.PhaseReady
+		s.Plan.Members = []topology.View{{Name: "orders-0", Phase: v1alpha1.PhaseReady}}
+		if _, err := r.Conclude(t.Context(), s, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP mysqlcluster_available 1 while a write through the primary Service succeeded in the last 5 seconds, 0 while none did. Absent while none is due: before the first primary, in hibernation and during deletion.
+# TYPE mysqlcluster_available gauge
+mysqlcluster_available{cluster="orders",namespace="shop"} 0
+# HELP mysqlcluster_problem 1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.
+# TYPE mysqlcluster_problem gauge
+mysqlcluster_problem{cluster="orders",namespace="shop",reason="ClockSkew"} 1
+mysqlcluster_problem{cluster="orders",namespace="shop",reason="No`+map[bool]string{true: "Primary", false: "tProbed"}[planned]+`"} 1
+`), "mysqlcluster_available", "mysqlcluster_problem"); err != nil {
+			t.Errorf("planned %v: %v", planned, err)
+		}
+	}
+	if n, err := testutil.GatherAndCount(registry, "mysqlcluster_members"); err != nil || n == 0 {
+		t.Errorf("%d figures of members are left of the plan, %v", n, err)
+	}
+}

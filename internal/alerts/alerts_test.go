@@ -169,9 +169,9 @@ func TestAlertsFire(t *testing.T) {
 		write(t, filepath.Join(folder, file), map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": tests})
 		return file
 	}
-	told, files := map[string]bool{}, []string{"test", "rules"}
+	played, files := map[string]bool{}, []string{"test", "rules"}
 	for _, s := range stories(t) {
-		told[s.Alert] = true
+		played[s.Alert] = true
 		loud := map[string]bool{s.Earlier: false, s.Fires: true}
 		files = append(files, stage(s.Alert, all[s.Alert], s.test(s.Series, all[s.Alert], loud), s.test(s.Calm, all[s.Alert], map[string]bool{s.CalmAt: false})))
 		if r, has := own[s.Alert]; has {
@@ -179,7 +179,7 @@ func TestAlertsFire(t *testing.T) {
 		}
 	}
 	for name := range all {
-		if !told[name] {
+		if !played[name] {
 			t.Errorf("no story in testdata/cases.yaml makes %s fire", name)
 		}
 		if _, has := own[name]; has == strings.HasPrefix(name, "MySQLOperator") {

@@ -131,7 +131,7 @@ func TestTheFingerprintTellsRowsApart(t *testing.T) {
 func TestTheTableHasARowForEachFaultAndASum(t *testing.T) {
 	table := Table([]Result{
 		{Fault: "power cut", Gap: 2 * time.Second, Ready: 20 * time.Second, Detect: time.Second, Acknowledged: 10, Unknown: 1, Uncovered: 2},
-		{Fault: "freeze", Gap: 5 * time.Second, Promoting: 4500 * time.Millisecond, Ready: 9 * time.Second, Acknowledged: 5, Rebuilt: 1, Lost: 3, Cooling: true},
+		{Fault: "freeze", Gap: 5 * time.Second, Promoting: 4500 * time.Millisecond, Ready: 9 * time.Second, Acknowledged: 5, Rebuilt: 1, Lost: 3, SoonAfter: true},
 		{Fault: "freeze", Gap: 3 * time.Second, Ready: 700 * time.Second, Stuck: true, Lies: 2},
 		{Fault: "power cut", Gap: 4 * time.Second, Ready: 30 * time.Second, Detect: 3 * time.Second, Acknowledged: 20},
 	})

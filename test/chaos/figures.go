@@ -13,8 +13,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// coolDown is for how long the operator gives a primary that it promoted the benefit of the doubt, and a little.
-const coolDown = time.Minute + 5*time.Second
+// soonAfter is how long after a promotion the next one is counted as soon after it: until a failover by mere silence is paid for, and a
+// little.
+const soonAfter = time.Minute + 5*time.Second
 
 // Figure is one kind of interruption that is measured again and again.
 type Figure struct {
@@ -40,8 +41,8 @@ func Figures() []Figure {
 	cut, crash, planned := find("power cut, primary"), find("mysqld kill -9, primary"), find("switchover")
 	cut.Least, cut.Most = short*2, short*3
 	return []Figure{
-		{cut, 8 * time.Second, coolDown, "RDS Multi-AZ instance 60–120 s, Multi-AZ cluster under 35 s, Aurora about 30 s"},
-		{crash, 4 * time.Second, coolDown, "Aurora restarts a crashed writer in under 60 s, often under 30 s"},
+		{cut, 8 * time.Second, soonAfter, "RDS Multi-AZ instance 60–120 s, Multi-AZ cluster under 35 s, Aurora about 30 s"},
+		{crash, 4 * time.Second, soonAfter, "Aurora restarts a crashed writer in under 60 s, often under 30 s"},
 		{planned, 1500 * time.Millisecond, 0, "RDS reboot with failover 60–120 s, Aurora switchover under 30 s"},
 	}
 }

@@ -14,8 +14,8 @@ func (r Result) line() string {
 	if r.Promoting > 0 {
 		text += fmt.Sprintf("; promotion in %s", seconds(r.Promoting))
 	}
-	if r.Cooling {
-		text += "; in the cool-down of the promotion before"
+	if r.SoonAfter {
+		text += "; soon after the promotion before"
 	}
 	if r.Uncovered > 0 {
 		text += fmt.Sprintf("; %d missing writes were reported as uncovered", r.Uncovered)
@@ -57,7 +57,7 @@ func Table(results []Result) string {
 	}
 	slices.Sort(names)
 	var text strings.Builder
-	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | promotion max | in cool-down | Ready p50 | Ready max | not Ready | acknowledged | unknown | rebuilt | snapshots | lost | uncovered | status lies |\n")
+	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | promotion max | soon after | Ready p50 | Ready max | not Ready | acknowledged | unknown | rebuilt | snapshots | lost | uncovered | status lies |\n")
 	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, name := range names {
 		row(&text, name, byFault[name])
@@ -69,14 +69,14 @@ func Table(results []Result) string {
 func row(text *strings.Builder, name string, results []Result) {
 	var noticed, gaps, promotions, ready []time.Duration
 	var sum Result
-	cooling, stuck := 0, 0
+	soonAfter, stuck := 0, 0
 	for _, r := range results {
 		if r.Detect > 0 {
 			noticed = append(noticed, r.Detect)
 		}
 		gaps, promotions = append(gaps, r.Gap), append(promotions, r.Promoting)
-		if r.Cooling {
-			cooling++
+		if r.SoonAfter {
+			soonAfter++
 		}
 		if r.Stuck {
 			stuck++
@@ -92,7 +92,7 @@ func row(text *strings.Builder, name string, results []Result) {
 		sum.Lies += r.Lies
 	}
 	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s | %d | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", name, len(results),
-		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)), seconds(quantile(promotions, 1)), cooling,
+		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)), seconds(quantile(promotions, 1)), soonAfter,
 		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), stuck, sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost, sum.Uncovered, sum.Lies)
 }
 

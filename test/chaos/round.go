@@ -50,8 +50,8 @@ type Result struct {
 	Uncovered, Lies int
 	// Promotions, Rebuilt and Snapshots count what the operator did.
 	Promotions, Rebuilt, Snapshots int
-	// Cooling is true when a member was promoted less than a minute before: the operator is slower then, on purpose.
-	Cooling bool
+	// SoonAfter is true when a member was promoted less than a minute before.
+	SoonAfter bool
 	// Incomplete says what of the fault could not be done; empty when all of it was.
 	Incomplete string
 	// Stuck is true when the cluster did not become Ready in its time.
@@ -64,7 +64,7 @@ type Result struct {
 // error says that the round could not be ended, and that the primary holds everything that was acknowledged; any other error
 // is a finding, or an end of ctx.
 func (w *World) Run(ctx context.Context, f Fault) (Result, error) {
-	r := Result{Number: w.round, Fault: f.Name, Cooling: time.Since(w.promoted()) < coolDown}
+	r := Result{Number: w.round, Fault: f.Name, SoonAfter: time.Since(w.promoted()) < soonAfter}
 	if err := pause(ctx, warmUp); err != nil {
 		return r, err
 	}
@@ -279,7 +279,7 @@ func (w *World) measure(r *Result, began time.Time, at time.Duration) {
 // promoted is when a member was last promoted, as far as it was seen.
 func (w *World) promoted() time.Time {
 	var last time.Time
-	for _, sight := range w.watch.since(time.Now().Add(-coolDown)) {
+	for _, sight := range w.watch.since(time.Now().Add(-soonAfter)) {
 		if sight.Reason == "Promote" {
 			last = sight.At
 		}

@@ -55,7 +55,7 @@ func main() {
 	flag.IntVar(&o.faults, "faults", 100, "How many faults.")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "Seed of every choice.") //nolint:gosec // a time after 1970
 	flag.IntVar(&o.bench, "bench", 0, "Measure each interruption of the write service this often, instead of doing faults.")
-	flag.BoolVar(&o.cool, "cool", true, "With -bench: wait out the cool-down between two failovers.")
+	flag.BoolVar(&o.cool, "cool", true, "With -bench: wait for more than a minute between two failovers.")
 	flag.DurationVar(&o.behind, "behind", chaos.DefaultBehind, "How long a replica is cut off so that it falls far behind.")
 	flag.StringVar(&o.changes, "changes", "", "Change the spec in every way instead of doing faults: plain, or cut (the primary loses its power in the middle of each).")
 	flag.BoolVar(&o.power, "power", false, "Only the power cuts of several members within each other's window. Implies -fresh 1.")

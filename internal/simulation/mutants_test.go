@@ -509,6 +509,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "failovers by mere silence are not limited",
+		at:   2973,
 		file: plannerRecordsFile,
 		old:  "	return f.FailoversPaidAt-now.Unix() > (failoverBurst-1)*int64(failoverInterval.Seconds())\n",
 		new:  "	return false\n", breaks: []string{flaps},

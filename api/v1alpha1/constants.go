@@ -262,6 +262,8 @@ const (
 	ReasonForeignReplica = "ForeignReplicaAcknowledges"
 	// ReasonAcknowledgementsMissing: fewer replicas acknowledge than a commit needs; writes wait.
 	ReasonAcknowledgementsMissing = "AcknowledgementsMissing"
+	// ReasonApplierBehind: a replica applies more slowly than it receives, so that a failover to it would wait.
+	ReasonApplierBehind = "ApplierBehind"
 	// ReasonReplicationBroken: a member's replication stopped with an error; it is rebuilt.
 	ReasonReplicationBroken = "ReplicationBroken"
 	// ReasonDiskNearlyFull: a data volume has less than 15 % left.

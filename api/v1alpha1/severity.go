@@ -38,6 +38,7 @@ var severities = map[string]Severity{
 	ReasonMemberUnreachable:  SeverityMembers,
 	ReasonMemberUntrusted:    SeverityMembers,
 	ReasonReplicationBroken:  SeverityMembers,
+	ReasonApplierBehind:      SeverityMembers,
 	ReasonBootFailed:         SeverityMembers,
 	ReasonVolumeNotMade:      SeverityMembers,
 	ReasonDiskNearlyFull:     SeverityMembers,

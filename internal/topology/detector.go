@@ -12,6 +12,7 @@ type FailureDetector struct {
 	// answered is how many commits of a member had got their acknowledgements.
 	answered map[string]int
 	commits  CommitHistory
+	appliers ApplyHistory
 	crashes  CrashHistory
 }
 
@@ -72,9 +73,10 @@ func (d *FailureDetector) RecordAnswer(m *Member, asked, now time.Time) {
 	m.BrokenSince = d.record(breakage, m.Name, m.SQL.Replication.Broken(), now)
 }
 
-// Record takes an observation of all members that is whole, and sets what the histories of commits and crashes say of it.
+// Record takes an observation of all members that is whole, and sets what the histories of commits, appliers and crashes say of it.
 func (d *FailureDetector) Record(o *Observed) {
 	d.commits.Record(o)
+	d.appliers.Record(o)
 	d.crashes.Record(o)
 }
 

@@ -303,6 +303,16 @@ type Disk struct {
 	SizeBytes, FreeBytes uint64
 }
 
+// Applier is how fast a replica applies what it receives.
+type Applier struct {
+	// Backlog is how many transactions it has received and not applied.
+	Backlog uint64
+	// Receives and Applies are transactions a second since the observation before; 0 while unknown.
+	Receives, Applies float64
+	// GrowsSince is since when the backlog has grown without a break; zero when it does not.
+	GrowsSince time.Time
+}
+
 // Replication is the state of a member's channel to its source.
 type Replication struct {
 	SourceHost string
@@ -333,11 +343,13 @@ type Replication struct {
 	Own OwnTransactions
 }
 
-// Backlog is what a late replica has still to receive.
+// Backlog is what a replica has still to receive, and to apply.
 type Backlog struct {
 	// Missing is how many transactions it lacks, CatchUp how long receiving them takes at the present rate; 0 while unknown.
 	Missing uint64
 	CatchUp time.Duration
+	// Applier is how fast it applies what it has received.
+	Applier Applier
 }
 
 // Replication.IOState as performance_schema spells it.

@@ -254,6 +254,7 @@ func (p *replication) serve(m *Member, v *View) {
 		limit *= 2
 	}
 	v.InService = r.LagKnown && v.Lag <= limit && r.SQLRunning && r.IOState == ioOn && !m.cloning()
+	p.reportApplier(m)
 	switch {
 	case v.Step.Waits():
 	case !v.InService:

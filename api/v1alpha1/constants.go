@@ -83,8 +83,9 @@ const (
 // MySQLPort is the TCP port of every member and of every Service that leads to them.
 const MySQLPort = 3306
 
-// Phase says how far a member or a cluster has come. A cluster's phase is the least advanced of its members' phases.
-// +kubebuilder:validation:Enum=Provisioning;EC2Ready;Replicating;Ready;Hibernated;Deleting
+// Phase says how far a member or a cluster has come. Until all members were Ready once, since the cluster was made or last hibernated,
+// its phase is the least advanced of theirs. After that it is Ready, or says why it is not: Repairing or Updating.
+// +kubebuilder:validation:Enum=Provisioning;EC2Ready;Replicating;Ready;Repairing;Updating;Hibernated;Deleting
 type Phase string
 
 const (
@@ -96,6 +97,10 @@ const (
 	PhaseReplicating Phase = "Replicating"
 	// PhaseReady: nothing is left to do.
 	PhaseReady Phase = "Ready"
+	// PhaseRepairing: of a cluster that was Ready; a member is away, being replaced, or catching up. Available says whether it takes writes.
+	PhaseRepairing Phase = "Repairing"
+	// PhaseUpdating: of a cluster that was Ready; a change that a person asked for is carried out, and no member is away for another reason.
+	PhaseUpdating Phase = "Updating"
 	// PhaseHibernated: spec.hibernate is set; there are no instances, the volumes are kept.
 	PhaseHibernated Phase = "Hibernated"
 	// PhaseDeleting: the cluster is on its way out.

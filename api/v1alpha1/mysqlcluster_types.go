@@ -257,15 +257,17 @@ type DatabaseSpec struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:resource:shortName=nmysql
-// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="The least advanced phase of the members"
 // +kubebuilder:printcolumn:name=Available,type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether a write through the primary Service succeeded in the last seconds"
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="How far the cluster is, or why a member is not Ready"
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.readyMembers`,description="Members that are Ready, of those wanted"
 // +kubebuilder:printcolumn:name=Primary,type=string,JSONPath=`.status.primary`,description="The writable member"
 // +kubebuilder:printcolumn:name=Version,type=string,JSONPath=`.status.version`,description="The version of MySQL that runs"
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name=Region,type=string,JSONPath=`.spec.aws.region`,priority=1,description="The AWS region"
-// +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.spec.aws.instanceType`,priority=1,description="The instance type"
 // +kubebuilder:printcolumn:name=Lag,type=string,JSONPath=`.status.lag`,priority=1,description="The largest lag among the replicas, in steps"
+// +kubebuilder:printcolumn:name="Last Backup",type=date,JSONPath=`.status.backup.lastGoodAt`,priority=1,description="How long ago the newest good backup was taken"
+// +kubebuilder:printcolumn:name="PITR From",type=date,JSONPath=`.status.backup.firstRecoverablePoint`,priority=1,description="How far back any moment can be restored: from there on the archive of binary logs has no gap"
+// +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.spec.aws.instanceType`,priority=1,description="The instance type"
+// +kubebuilder:printcolumn:name=Region,type=string,JSONPath=`.spec.aws.region`,priority=1,description="The AWS region"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 40 characters, begin with a letter and hold lower-case letters, digits and inner hyphens only: the members' host names and the Services' names are derived from it"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-primary') && !self.metadata.name.endsWith('-replicas')",message="metadata.name must not end in -primary or -replicas: the Services of another cluster could have that name"
 // +kubebuilder:validation:XValidation:rule="self.spec.version == oldSelf.spec.version || !self.spec.version.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || !oldSelf.spec.version.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || int(self.spec.version.split('.')[0]) * 1000000 + int(self.spec.version.split('.')[1]) * 1000 + int(self.spec.version.split('.')[2]) >= int(oldSelf.spec.version.split('.')[0]) * 1000000 + int(oldSelf.spec.version.split('.')[1]) * 1000 + int(oldSelf.spec.version.split('.')[2]) || has(oldSelf.status) && has(oldSelf.status.rollout) && has(oldSelf.status.rollout.previousVersion) && self.spec.version == oldSelf.status.rollout.previousVersion",fieldPath=".spec.version",messageExpression="'must not go down from ' + oldSelf.spec.version + ': MySQL cannot read the data of a newer version. Set ' + oldSelf.spec.version + ' or a later one; ' + (has(oldSelf.status) && has(oldSelf.status.rollout) && has(oldSelf.status.rollout.previousVersion) ? 'or ' + oldSelf.status.rollout.previousVersion + ', to call the upgrade off while the primary still runs that' : 'to go back, restore a backup into a new cluster')"

@@ -8,7 +8,9 @@ type MySQLClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Phase is the least advanced of the members' phases.
+	// Phase is the least advanced of the members' phases until all of them are Ready: Provisioning, EC2Ready, Replicating, Ready. A cluster
+	// that was Ready and has a member that is not is Updating, when a person asked for a change, or Repairing; conditions say whether it
+	// takes writes. Hibernated and Deleting are what spec.hibernate and a deletion lead to.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 

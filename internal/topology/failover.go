@@ -32,7 +32,12 @@ func (p *failover) choosePrimary() *Member {
 		p.bootstrap()
 		return nil
 	}
-	p.plan.Records.Established = true
+	if rec := &p.plan.Records; !rec.Established {
+		rec.Established = true
+		if !rec.RebuiltAt.IsZero() {
+			rec.ReadyMembers = p.Replicas // the cluster was there when its records were lost
+		}
+	}
 	p.plan.Records.takeBack(p.Members)
 	p.plan.Membership = row
 	current, outdated := p.rivals(row)

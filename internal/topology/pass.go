@@ -97,32 +97,17 @@ func (p *pass) busy(member string) bool {
 // summarise fills in the cluster's phase and what it waits for from its members'.
 func (p *pass) summarise() {
 	p.plan.RequeueAfter = p.wait
-	p.plan.Phase = v1alpha1.PhaseReady
-	if p.Hibernate {
-		p.plan.Phase = v1alpha1.PhaseHibernated
-	}
 	for _, m := range p.ordered() {
 		v, ok := p.views[m.Name]
 		if !ok {
 			continue
 		}
 		p.plan.Members = append(p.plan.Members, *v)
-		if phaseRank[v.Phase] < phaseRank[p.plan.Phase] {
-			p.plan.Phase = v.Phase
-		}
 		if v.Step.Waits() && p.plan.Waiting.Reason == "" {
 			p.plan.Waiting = Finding{waitingReason[v.Phase], v.Name + ": " + v.Step.Message}
 		}
 	}
-	if p.Deleting {
-		p.plan.Phase = v1alpha1.PhaseDeleting
-	}
-}
-
-// phaseRank orders the phases by how far they are.
-var phaseRank = map[v1alpha1.Phase]int{
-	v1alpha1.PhaseDeleting: -1, v1alpha1.PhaseProvisioning: 0, v1alpha1.PhaseEC2Ready: 1, v1alpha1.PhaseReplicating: 2, v1alpha1.PhaseReady: 3,
-	v1alpha1.PhaseHibernated: 4,
+	p.plan.Phase = p.clusterPhase()
 }
 
 var waitingReason = map[v1alpha1.Phase]string{

@@ -82,10 +82,7 @@ type ClusterRecord struct {
 	// Nearest is by how many seconds it was behind when it was least so on its new instance, and NearestAt since when, in Unix seconds.
 	Nearest   int64 `json:"nearest,omitempty"`
 	NearestAt int64 `json:"nearestAt,omitempty"`
-	// RollingDone are the members that were changed since RollingSince, in Unix seconds, when a change that goes from member to
-	// member began. They are there for people who follow it; nothing is decided by them.
-	RollingDone  []string `json:"rollingDone,omitempty"`
-	RollingSince int64    `json:"rollingSince,omitempty"`
+	Milestones
 	// Restarts and Volumes are the restarts of mysqld, and the changes of volumes, that are under way.
 	Restarts RolloutProgress `json:"restarts,omitzero"`
 	Volumes  RolloutProgress `json:"volumes,omitzero"`
@@ -206,6 +203,17 @@ type FinalSnapshots struct {
 	FinalAt int64 `json:"finalAt,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
+}
+
+// Milestones are there for people who follow the cluster. Nothing is decided by them.
+type Milestones struct {
+	// ReadyMembers is how many members the cluster had when all of them were Ready last; 0 until they are, since it was made or last
+	// hibernated.
+	ReadyMembers int `json:"readyMembers,omitempty"`
+	// RollingDone are the members that were changed since RollingSince, in Unix seconds, when a change that goes from member to
+	// member began.
+	RollingDone  []string `json:"rollingDone,omitempty"`
+	RollingSince int64    `json:"rollingSince,omitempty"`
 }
 
 // Clone returns a deep copy.

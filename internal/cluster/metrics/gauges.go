@@ -14,7 +14,11 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-var clusterPhases = [...]v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready, v1alpha1.PhaseReplicating, v1alpha1.PhaseReady, v1alpha1.PhaseHibernated, v1alpha1.PhaseDeleting}
+// The phases of a member, and those that only a cluster has.
+var (
+	memberPhases = [...]v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready, v1alpha1.PhaseReplicating, v1alpha1.PhaseReady, v1alpha1.PhaseHibernated, v1alpha1.PhaseDeleting}
+	onlyClusters = [...]v1alpha1.Phase{v1alpha1.PhaseRepairing, v1alpha1.PhaseUpdating}
+)
 
 // The kinds of mysqlcluster_data_volume_bytes.
 const (
@@ -38,7 +42,7 @@ var promotionKinds = [...]string{v1alpha1.EventFailover, v1alpha1.EventSwitchove
 // clusterFigures are those of one cluster. Whoever holds them may read them without a lock.
 type clusterFigures struct {
 	phase      v1alpha1.Phase
-	count      [len(clusterPhases)]int // of members, by phase
+	count      [len(memberPhases)]int // of members, by phase
 	members    []memberFigures
 	promotions [len(promotionKinds)]int // since the process started, by kind
 	// headroom is how many more voters may fail; meaningless unless headroomKnown.
@@ -90,7 +94,7 @@ func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topo
 	f := clusterFigures{phase: c.Status.Phase, members: make([]memberFigures, 0, len(plan.Members))}
 	f.headroom, f.headroomKnown = plan.Headroom(seen)
 	for _, v := range plan.Members {
-		for i, phase := range clusterPhases {
+		for i, phase := range memberPhases {
 			if v.Phase == phase {
 				f.count[i]++
 			}
@@ -164,9 +168,12 @@ func (g *gauges) collect(f clusterFigures, emit func(desc *prometheus.Desc, kind
 		emit(desc, prometheus.GaugeValue, value, labels...)
 	}
 	if f.phase != "" { // a pass has come to a plan
-		for i, phase := range clusterPhases {
+		for i, phase := range memberPhases {
 			gauge(g.phase, number(f.phase == phase), string(phase))
 			gauge(g.members, float64(f.count[i]), string(phase))
+		}
+		for _, phase := range onlyClusters {
+			gauge(g.phase, number(f.phase == phase), string(phase))
 		}
 	}
 	if f.verdict.Due {

@@ -71,6 +71,12 @@ mysqlcluster_replication_lag_seconds{cluster="orders",member="orders-1",namespac
 		t.Errorf("Ready is %v, Replicating %v", is, was)
 	}
 
+	c.Status.Phase = v1alpha1.PhaseRepairing
+	m.Observe(c, plan, topology.Observed{})
+	if is := of(names[0], string(v1alpha1.PhaseRepairing)); is != 1 {
+		t.Errorf("Repairing is %v", is)
+	}
+
 	m.Forget(types.NamespacedName{Namespace: "shop", Name: "orders"})
 	for _, name := range names {
 		if n, err := testutil.GatherAndCount(registry, name); err != nil || n != 0 {

@@ -14,7 +14,9 @@ import (
 type MySQLClusterStatusApplyConfiguration struct {
 	// ObservedGeneration is the generation of the spec that this status belongs to.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Phase is the least advanced of the members' phases.
+	// Phase is the least advanced of the members' phases until all of them are Ready: Provisioning, EC2Ready, Replicating, Ready. A cluster
+	// that was Ready and has a member that is not is Updating, when a person asked for a change, or Repairing; conditions say whether it
+	// takes writes. Hibernated and Deleting are what spec.hibernate and a deletion lead to.
 	Phase *apiv1alpha1.Phase `json:"phase,omitempty"`
 	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, ArchiveHealthy, Recovered.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`

@@ -113,14 +113,26 @@ func (r *Announcer) StatusChanges(s *pass.Pass, before *v1alpha1.MySQLCluster) {
 	r.Rollout(s, was)
 	for condition, events := range conditionEvents {
 		r.conditionChange(s.Cluster, was.Conditions, condition, events)
+		s.Cache.Told.Status.Conditions = keepDecided(s.Cache.Told.Status.Conditions, was.Conditions, condition)
 	}
+}
+
+// keepDecided returns the conditions with what was known of one before it became Unknown: what it becomes next is compared with that.
+func keepDecided(now, was []metav1.Condition, condition string) []metav1.Condition {
+	is, before := meta.FindStatusCondition(now, condition), meta.FindStatusCondition(was, condition)
+	if is != nil && before != nil && is.Status == metav1.ConditionUnknown {
+		*is = *before
+	}
+	return now
 }
 
 // conditionEvent says what events report of a condition.
 type conditionEvent struct {
-	// bad is the status that needs a person. A Warning reports it, and each change of its reason, with the condition's reason and
-	// message. Empty for none.
+	// bad is the status that needs a person. A Warning reports it with the condition's reason and message. Empty for none.
 	bad metav1.ConditionStatus
+	// always is true for a condition of which also the first status and each change of the reason are reported while it is bad. Of the
+	// others only a turn is: a new cluster does not take writes yet.
+	always bool
 	// good is the status whose return is reported, with goodReason and goodNote.
 	good       metav1.ConditionStatus
 	goodReason string
@@ -130,14 +142,29 @@ type conditionEvent struct {
 // conditionEvents are the conditions whose changes are reported. The messages of the others change with what the operator does.
 var conditionEvents = map[string]conditionEvent{
 	v1alpha1.ConditionDegraded: {
-		bad: metav1.ConditionTrue, good: metav1.ConditionFalse,
+		bad: metav1.ConditionTrue, always: true, good: metav1.ConditionFalse,
 		goodReason: v1alpha1.ReasonHealthy, goodNote: "Nothing needs attention any more",
 	},
 	v1alpha1.ConditionRecovered: {
 		good:       metav1.ConditionTrue,
 		goodReason: v1alpha1.ReasonRecovered, goodNote: "The cluster begins with what spec.bootstrap.recovery names",
 	},
+	v1alpha1.ConditionAvailable: {
+		bad: metav1.ConditionFalse, good: metav1.ConditionTrue,
+		goodReason: v1alpha1.ReasonWriteSucceeded, goodNote: "Writes through the primary Service succeed",
+	},
+	v1alpha1.ConditionBackupHealthy: {
+		bad: metav1.ConditionFalse, good: metav1.ConditionTrue,
+		goodReason: v1alpha1.ReasonBackupSucceeded, goodNote: "Backups are as spec.backup promises again",
+	},
+	v1alpha1.ConditionArchiveHealthy: {
+		bad: metav1.ConditionFalse, good: metav1.ConditionTrue,
+		goodReason: v1alpha1.ReasonArchiving, goodNote: "The archive of binary logs follows the primary again",
+	},
 }
+
+// wanted are the reasons of what a person asked for: no Warning reports it.
+var wanted = []string{v1alpha1.ReasonHibernated, v1alpha1.ReasonDeleting}
 
 // conditionChange sends the event of a condition that changed. A condition that is new and good needs none.
 func (r *Announcer) conditionChange(c *v1alpha1.MySQLCluster, was []metav1.Condition, condition string, e conditionEvent) {
@@ -145,12 +172,15 @@ func (r *Announcer) conditionChange(c *v1alpha1.MySQLCluster, was []metav1.Condi
 	if now == nil {
 		return
 	}
-	turned := before == nil || before.Status != now.Status
+	turned := before != nil && before.Status != now.Status
+	first := e.always && (before == nil || before.Reason != now.Reason)
+	// Events that differ in nothing but their note are folded into one; the condition keeps them apart.
+	action := Observe + " " + condition
 	switch {
-	case now.Status == e.bad && (turned || before.Reason != now.Reason):
-		r.Events.Eventf(c, nil, corev1.EventTypeWarning, now.Reason, Observe, "%s", Shorten(now.Message))
-	case now.Status == e.good && turned && before != nil:
-		r.Events.Eventf(c, nil, corev1.EventTypeNormal, e.goodReason, Observe, "%s", e.goodNote)
+	case now.Status == e.bad && (turned || first) && !slices.Contains(wanted, now.Reason):
+		r.Events.Eventf(c, nil, corev1.EventTypeWarning, now.Reason, action, "%s", Shorten(now.Message))
+	case now.Status == e.good && turned && (e.always || before.Status == metav1.ConditionFalse):
+		r.Events.Eventf(c, nil, corev1.EventTypeNormal, e.goodReason, action, "%s", e.goodNote)
 	}
 }
 

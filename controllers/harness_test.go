@@ -66,6 +66,8 @@ type world struct {
 	callTimeout time.Duration
 	// besides are statements that an administrator has added to the operator's published policy.
 	besides []iam.Statement
+	// statuses sees what the operators write, and what the test reads.
+	statuses *statuses
 }
 
 // newWorld makes the namespaces, a policy that allows everything, and applies a cluster that a test may change before.
@@ -85,6 +87,7 @@ func makeWorld(w *world, change func(*v1alpha1.MySQLCluster)) *world {
 	t, kube := w.t, w.client
 	t.Helper()
 	ctx, n := t.Context(), serial.Add(1)
+	w.statuses = &statuses{t: t}
 	if w.account == nil {
 		w.account = newAccount(t, n)
 	}
@@ -143,7 +146,8 @@ func (w *world) releaseKeys(blocks string) {
 // operator is one life of the operator: killing it loses everything that it had in memory.
 type operator struct {
 	*MySQLClusterReconciler
-	dead atomic.Bool
+	dead     atomic.Bool
+	statuses *statuses
 }
 
 // newOperator starts a life without a way to any mysqld. transport, when given, wraps the way to EC2.
@@ -153,6 +157,7 @@ func (w *world) newOperator(transport func(http.RoundTripper) http.RoundTripper)
 
 // equip gives an operator its way to EC2, which transport wraps when given, and to mysqld.
 func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundTripper, sql conn.Options) *operator {
+	o.statuses = w.statuses
 	middleware := func(next http.RoundTripper) http.RoundTripper {
 		next = ownAccount{w.account.id, next}
 		if transport != nil {
@@ -238,6 +243,9 @@ func (w *world) get() (*v1alpha1.MySQLCluster, bool) {
 	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(w.cluster), &c)
 	if client.IgnoreNotFound(err) != nil {
 		w.t.Fatal(err)
+	}
+	if err == nil {
+		w.statuses.see(&c)
 	}
 	return &c, err == nil
 }

@@ -70,5 +70,9 @@ func (m mortalStatus) Patch(ctx context.Context, obj client.Object, patch client
 	if err := m.of.alive(); err != nil {
 		return err
 	}
-	return m.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+	err := m.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+	if err == nil {
+		m.of.operator.statuses.see(obj)
+	}
+	return err
 }

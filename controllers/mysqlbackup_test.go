@@ -91,6 +91,7 @@ func (s *shelf) look(name string) *v1alpha1.MySQLBackup {
 		must(s.t, client.IgnoreNotFound(err))
 		return nil
 	}
+	(&statuses{t: s.t}).see(&b)
 	return &b
 }
 

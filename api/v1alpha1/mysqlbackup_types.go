@@ -58,6 +58,19 @@ const (
 
 // MySQLBackupStatus says how far the backup is and what came of it.
 type MySQLBackupStatus struct {
+	// ObservedGeneration is the generation of the spec that conditions belong to; -1 until the operator has seen the backup.
+	// +kubebuilder:default=-1
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions follow from the phase: Ready is True once the backup is completed; Stalled is there, and True, once it has failed.
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.all(c, string(c.lastTransitionTime).size() == 20)",message="lastTransitionTime must be a moment in UTC to the second; for example 2026-01-02T03:04:05Z"
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// Phase: Pending, Running, Completed or Failed.
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
@@ -236,6 +249,7 @@ type MySQLBackup struct {
 	Spec MySQLBackupSpec `json:"spec"`
 
 	// Status says how far it is and what came of it.
+	// +kubebuilder:default={}
 	// +optional
 	Status MySQLBackupStatus `json:"status,omitempty"`
 }

@@ -281,6 +281,7 @@ type MySQLCluster struct {
 	Spec MySQLClusterSpec `json:"spec"`
 
 	// Status says what was observed. Deleting it by hand changes nothing: the operator never reads it to decide.
+	// +kubebuilder:default={}
 	// +optional
 	Status MySQLClusterStatus `json:"status,omitempty"`
 }

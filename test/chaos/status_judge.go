@@ -26,10 +26,11 @@ const (
 	renewalGap = 6 * time.Second
 )
 
-// The claims of a status that the ledger can disprove.
+// The claims of a status that the ledger can disprove, and what kstatus concludes, which the rest of the status can.
 const (
 	claimAvailable = "Available=True"
 	claimHealthy   = "Degraded=False"
+	claimKstatus   = "kstatus"
 )
 
 // Lie is a claim of the status that the ledger disproves. Its times are those of the ledger.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
+	"github.com/alx-ke/nairobi-mysql-operator/test/kstatus"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
 )
 
@@ -71,6 +72,9 @@ type watcher struct {
 	promotion promotion
 	renewed   metav1.MicroTime
 	events    map[types.UID]int32
+	// statuses checks each status as Flux reads it; misread is what it found last.
+	statuses kstatus.Checker
+	misread  string
 }
 
 // watchCluster begins to watch, until stop.
@@ -161,6 +165,11 @@ func (w *watcher) seeCluster(o *unstructured.Unstructured) {
 		if text := statusLine(&c); text != w.status {
 			w.status = text
 			w.note(Sight{Kind: kindStatus, Text: text})
+		}
+		if wrong := w.statuses.Check(&c); wrong != w.misread {
+			if w.misread = wrong; wrong != "" {
+				w.judge.add(Lie{Claim: claimKstatus, Reason: wrong, From: w.ledger.now(), Until: w.ledger.now()})
+			}
 		}
 	}
 	if p := promotionOf(o); p != w.promotion && p.To != "" {

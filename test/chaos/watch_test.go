@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,10 @@ func TestTheWatcherGivesTheJudgeWhatItSees(t *testing.T) {
 		return at
 	}
 	eventually(t, "the claims of the status", func() bool { touch(cluster); return claimed() })
+	eventually(t, "that Flux takes a cluster without a condition Ready for settled", func() bool {
+		touch(cluster)
+		return slices.ContainsFunc(judge.found(0), func(l Lie) bool { return l.Claim == claimKstatus })
+	})
 	eventually(t, "a renewal of the lease", func() bool { touch(lease); return judge.leading() })
 	eventually(t, "what the event and the status say of the promotion", func() bool { touch(event); return len(statementsOf(w.since(time.Time{}))) == 2 })
 	first := renewed()

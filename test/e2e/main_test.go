@@ -8,6 +8,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/test/kstatus"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
@@ -54,6 +58,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if found := misread.all(); len(found) > 0 {
+		fmt.Fprintf(os.Stderr, "Flux would misread %d statuses:\n%s\n", len(found), strings.Join(found, "\n"))
+		code = 1
+	}
 	if code != 0 {
 		lab.Diagnose(ctx, os.Stderr, orders)
 	}
@@ -67,7 +75,29 @@ func setUp(ctx context.Context) (err error) {
 	if lab, err = deploy.Open(ctx); err != nil {
 		return err
 	}
+	kstatus.Watch(ctx, lab.Client, misread.add)
 	return lab.Deploy(ctx, orders.Namespace)
+}
+
+// findings is a list that several goroutines add to.
+type findings struct {
+	mu    sync.Mutex
+	found []string
+}
+
+// misread are the statuses that kstatus, and with it Flux, gets wrong.
+var misread findings
+
+func (f *findings) add(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.found = append(f.found, text)
+}
+
+func (f *findings) all() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.found)
 }
 
 // aws connects to the lab's EC2, as a person with other tools would.

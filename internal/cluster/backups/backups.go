@@ -224,6 +224,7 @@ func patchBackup(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup, 
 	before := b.DeepCopy()
 	change(&b.Status)
 	b.Status.Message = within(b.Status.Message, MessageLimit)
+	setConditions(b)
 	if apiequality.Semantic.DeepEqual(before.Status, b.Status) {
 		return nil
 	}

@@ -71,6 +71,11 @@ func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.release(ctx, &b)
 	case r.finalizerWrong(&b):
 		return ctrl.Result{}, r.setFinalizer(ctx, &b)
+	}
+	if err := r.patch(ctx, &b, func(*v1alpha1.MySQLBackupStatus) {}); err != nil { // what a pod wrote has no conditions
+		return ctrl.Result{}, err
+	}
+	switch {
 	case b.Done():
 		return r.tidy(ctx, &b)
 	}

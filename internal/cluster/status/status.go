@@ -103,7 +103,7 @@ func (r *Reporter) Next(s *pass.Pass, failure *engine.Problem) (ctrl.Result, err
 // changes by itself, 0 when it does not.
 func (r *Reporter) Project(s *pass.Pass, failure *engine.Problem) (recheck time.Duration) {
 	st := &s.Cluster.Status
-	if s.Planned || st.ObservedGeneration == 0 {
+	if s.Planned || st.ObservedGeneration <= 0 {
 		st.ObservedGeneration = s.Cluster.Generation // otherwise nothing came of what the spec asks for
 	}
 	st.Selector = v1alpha1.LabelCluster + "=" + s.Cluster.Name
@@ -125,6 +125,7 @@ func (r *Reporter) Project(s *pass.Pass, failure *engine.Problem) (recheck time.
 	setRecovered(c, s)
 	r.Backups.ProjectBackups(s, c)
 	setReady(c, s, v, failure)
+	settle(c, s, problems)
 	return e.counts(v)
 }
 
@@ -135,7 +136,7 @@ func setReady(c pass.Conditions, s *pass.Pass, v verdict, failure *engine.Proble
 	case !s.Planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
 		ReadyUnplanned(c, available, failure)
 	case st.Phase == v1alpha1.PhaseHibernated:
-		c.Set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates: there are no instances, the volumes are kept; set spec.hibernate to false to wake it")
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionReady) // nothing is waited for; Available says that no writes are taken
 	case st.Phase == v1alpha1.PhaseReady && available:
 		c.Set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllMembersReady, fmt.Sprintf("%s members are ready", st.ReadyMembers))
 	case st.Phase == v1alpha1.PhaseReady && v.available.Status == metav1.ConditionUnknown:

@@ -339,6 +339,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackupStatus
+      default: {}
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackupSpec
   map:
     fields:
@@ -374,6 +375,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: completedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
     - name: dataBytes
       type:
         scalar: numeric
@@ -395,6 +404,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+      default: -1
     - name: path
       type:
         scalar: string
@@ -458,6 +471,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLClusterStatus
+      default: {}
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLClusterSpec
   map:
     fields:
@@ -547,6 +561,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+      default: -1
     - name: phase
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Phase

@@ -4,7 +4,8 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // MySQLBackupStatusApplyConfiguration represents a declarative configuration of the MySQLBackupStatus type for use
@@ -12,6 +13,10 @@ import (
 //
 // MySQLBackupStatus says how far the backup is and what came of it.
 type MySQLBackupStatusApplyConfiguration struct {
+	// ObservedGeneration is the generation of the spec that conditions belong to; -1 until the operator has seen the backup.
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// Conditions follow from the phase: Ready is True once the backup is completed; Stalled is there, and True, once it has failed.
+	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Phase: Pending, Running, Completed or Failed.
 	Phase *apiv1alpha1.BackupPhase `json:"phase,omitempty"`
 	// Reason is a word for why it failed, or why it has not begun, or LeftOut; Message says it in full, or what is being done.
@@ -27,9 +32,9 @@ type MySQLBackupStatusApplyConfiguration struct {
 	// Member that was backed up.
 	Member *string `json:"member,omitempty"`
 	// StartedAt and CompletedAt are when it began and when it was in its place.
-	StartedAt *v1.Time `json:"startedAt,omitempty"`
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// CompletedAt is when it was in its place.
-	CompletedAt *v1.Time `json:"completedAt,omitempty"`
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 	// Duration from begin to end, for example 12m30s.
 	Duration *string `json:"duration,omitempty"`
 	// Progress of a running backup.
@@ -60,7 +65,7 @@ type MySQLBackupStatusApplyConfiguration struct {
 	// SnapshotID of the EBS snapshot.
 	SnapshotID *string `json:"snapshotID,omitempty"`
 	// VerifiedAt is when it was last restored to try it and found whole.
-	VerifiedAt *v1.Time `json:"verifiedAt,omitempty"`
+	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
 	// Verification says what the last attempt to restore it found.
 	Verification *VerificationStatusApplyConfiguration `json:"verification,omitempty"`
 	// Pruned are the names of the backups that the retention of this one's schedule deleted after it; the operator deletes
@@ -72,6 +77,27 @@ type MySQLBackupStatusApplyConfiguration struct {
 // apply.
 func MySQLBackupStatus() *MySQLBackupStatusApplyConfiguration {
 	return &MySQLBackupStatusApplyConfiguration{}
+}
+
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *MySQLBackupStatusApplyConfiguration) WithObservedGeneration(value int64) *MySQLBackupStatusApplyConfiguration {
+	b.ObservedGeneration = &value
+	return b
+}
+
+// WithConditions adds the given value to the Conditions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Conditions field.
+func (b *MySQLBackupStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *MySQLBackupStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConditions")
+		}
+		b.Conditions = append(b.Conditions, *values[i])
+	}
+	return b
 }
 
 // WithPhase sets the Phase field in the declarative configuration to the given value
@@ -133,7 +159,7 @@ func (b *MySQLBackupStatusApplyConfiguration) WithMember(value string) *MySQLBac
 // WithStartedAt sets the StartedAt field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the StartedAt field is set to the value of the last call.
-func (b *MySQLBackupStatusApplyConfiguration) WithStartedAt(value v1.Time) *MySQLBackupStatusApplyConfiguration {
+func (b *MySQLBackupStatusApplyConfiguration) WithStartedAt(value metav1.Time) *MySQLBackupStatusApplyConfiguration {
 	b.StartedAt = &value
 	return b
 }
@@ -141,7 +167,7 @@ func (b *MySQLBackupStatusApplyConfiguration) WithStartedAt(value v1.Time) *MySQ
 // WithCompletedAt sets the CompletedAt field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CompletedAt field is set to the value of the last call.
-func (b *MySQLBackupStatusApplyConfiguration) WithCompletedAt(value v1.Time) *MySQLBackupStatusApplyConfiguration {
+func (b *MySQLBackupStatusApplyConfiguration) WithCompletedAt(value metav1.Time) *MySQLBackupStatusApplyConfiguration {
 	b.CompletedAt = &value
 	return b
 }
@@ -261,7 +287,7 @@ func (b *MySQLBackupStatusApplyConfiguration) WithSnapshotID(value string) *MySQ
 // WithVerifiedAt sets the VerifiedAt field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the VerifiedAt field is set to the value of the last call.
-func (b *MySQLBackupStatusApplyConfiguration) WithVerifiedAt(value v1.Time) *MySQLBackupStatusApplyConfiguration {
+func (b *MySQLBackupStatusApplyConfiguration) WithVerifiedAt(value metav1.Time) *MySQLBackupStatusApplyConfiguration {
 	b.VerifiedAt = &value
 	return b
 }

@@ -12,13 +12,14 @@ import (
 //
 // MySQLClusterStatus says what was observed. It is written for people and never read to decide.
 type MySQLClusterStatusApplyConfiguration struct {
-	// ObservedGeneration is the generation of the spec that this status belongs to.
+	// ObservedGeneration is the generation of the spec that this status belongs to; -1 until the operator has seen the cluster.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Phase is the least advanced of the members' phases until all of them are Ready: Provisioning, EC2Ready, Replicating, Ready. A cluster
 	// that was Ready and has a member that is not is Updating, when a person asked for a change, or Repairing; conditions say whether it
 	// takes writes. Hibernated and Deleting are what spec.hibernate and a deletion lead to.
 	Phase *apiv1alpha1.Phase `json:"phase,omitempty"`
-	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, ArchiveHealthy, Recovered.
+	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, ArchiveHealthy, Recovered; Reconciling and Stalled
+	// are there only while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Primary is the name of the writable member; empty while there is none.
 	Primary *string `json:"primary,omitempty"`

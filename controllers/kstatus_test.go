@@ -1,0 +1,94 @@
+package controllers
+
+import (
+	"testing"
+
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/kstatus"
+)
+
+// statuses checks every status that is written or read in a test as Flux reads it.
+type statuses struct {
+	t *testing.T
+	kstatus.Checker
+}
+
+func (s *statuses) see(o client.Object) {
+	s.t.Helper()
+	if wrong := s.Check(o); wrong != "" {
+		s.t.Error(wrong)
+	}
+}
+
+// kstatus is what Flux concludes from the cluster.
+func (w *world) kstatus() status.Status {
+	w.t.Helper()
+	c, ok := w.get()
+	if !ok {
+		return status.NotFoundStatus
+	}
+	is, err := kstatus.Of(c)
+	must(w.t, err)
+	return is
+}
+
+func (w *world) kstatusIs(want status.Status) func() bool {
+	return func() bool { return w.kstatus() == want }
+}
+
+// TestANewClusterIsInProgress also before any operator has seen it, and a new backup.
+func TestANewClusterIsInProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	if is := w.kstatus(); is != status.InProgressStatus {
+		t.Errorf("nobody has seen the cluster, and it is %s", is)
+	}
+	s := newShelf(t)
+	is, err := kstatus.Of(s.put("orders-1", nil))
+	if must(t, err); is != status.InProgressStatus {
+		t.Errorf("nobody has seen the backup, and it is %s", is)
+	}
+}
+
+// TestASpecThatCannotBeServedHasFailed at once, new or changed, and no longer once it is corrected.
+func TestASpecThatCannotBeServedHasFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "ami-00000000" })
+	o := w.newOperator(nil)
+	fix := func(change func(*v1alpha1.MySQLCluster)) {
+		c, _ := w.get()
+		change(c)
+		must(t, w.client.Update(t.Context(), c))
+		if is := w.kstatus(); is != status.InProgressStatus {
+			t.Errorf("nobody has seen the change, and it is %s", is)
+		}
+	}
+	_, _ = w.pass(o)
+	if is := w.kstatus(); is != status.FailedStatus {
+		t.Fatalf("after the first pass it is %s:\n%s", is, w.describe())
+	}
+	fix(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = w.account.image })
+	w.drive(o, patience, func() bool {
+		if is := w.kstatus(); is == status.CurrentStatus {
+			t.Fatalf("it is %s, and no mysqld answers", is)
+		}
+		return w.phaseIs(v1alpha1.PhaseEC2Ready)()
+	})
+	if is := w.kstatus(); is != status.InProgressStatus {
+		t.Errorf("on its way up it is %s", is)
+	}
+	fix(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.InstanceType = "m6i.none" })
+	w.drive(o, patience, w.kstatusIs(status.FailedStatus))
+	fix(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.InstanceType, c.Spec.Hibernate = "m6i.large", true })
+	w.drive(o, patience, w.kstatusIs(status.CurrentStatus))
+	if !w.phaseIs(v1alpha1.PhaseHibernated)() || w.condition(v1alpha1.ConditionReady) != "" {
+		t.Errorf("it is settled, and not hibernated:\n%s", w.describe())
+	}
+	w.delete()
+	if is := w.kstatus(); is != status.TerminatingStatus {
+		t.Errorf("once deleted it is %s", is)
+	}
+}

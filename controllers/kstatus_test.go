@@ -1,16 +1,18 @@
 package controllers
 
 import (
+	"sync"
 	"testing"
 
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/argocd"
 	"github.com/alx-ke/nairobi-mysql-operator/test/kstatus"
 )
 
-// statuses checks every status that is written or read in a test as Flux reads it.
+// statuses checks every status that is written or read in a test as Flux and Argo CD read it.
 type statuses struct {
 	t *testing.T
 	kstatus.Checker
@@ -18,10 +20,21 @@ type statuses struct {
 
 func (s *statuses) see(o client.Object) {
 	s.t.Helper()
-	if wrong := s.Check(o); wrong != "" {
-		s.t.Error(wrong)
+	for _, wrong := range []string{s.Check(o), argoCD().Check(o)} {
+		if wrong != "" {
+			s.t.Error(wrong)
+		}
 	}
 }
+
+// argoCD are the scripts by which Argo CD judges what this package writes.
+var argoCD = sync.OnceValue(func() *argocd.Customizations {
+	scripts, err := argocd.Load()
+	if err != nil {
+		panic(err)
+	}
+	return scripts
+})
 
 // kstatus is what Flux concludes from the cluster.
 func (w *world) kstatus() status.Status {

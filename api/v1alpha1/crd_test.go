@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,7 +110,7 @@ func TestColumns(t *testing.T) {
 			wide = append(wide, column.Name)
 		}
 	}
-	if fmt.Sprint(usual) != "[Phase Available Ready Primary Version Age]" || fmt.Sprint(wide) != "[Region Type Lag]" {
+	if fmt.Sprint(usual) != "[Available Phase Ready Primary Version Age]" || fmt.Sprint(wide) != "[Lag Last Backup PITR From Type Region]" {
 		t.Errorf("columns %v, wide %v", usual, wide)
 	}
 }
@@ -117,6 +118,7 @@ func TestColumns(t *testing.T) {
 // TestTableShowsStatus reads the cells that kubectl get prints.
 func TestTableShowsStatus(t *testing.T) {
 	api := api(t)
+	ago := func(d time.Duration) string { return time.Now().UTC().Add(-d).Format(time.RFC3339) }
 	object := cluster(t, "table")
 	if err := api.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -124,6 +126,7 @@ func TestTableShowsStatus(t *testing.T) {
 	object.Object["status"] = map[string]any{
 		"phase": "Ready", "readyMembers": "3/3", "primary": "table-1", "version": "9.7.1", "lag": "<1s", "replicas": int64(3), "selector": "mysql.alx.ke/cluster=table",
 		"conditions": []any{map[string]any{"type": "Available", "status": "True", "reason": "WriteSucceeded", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+		"backup":     map[string]any{"lastGoodAt": ago(5 * time.Hour), "firstRecoverablePoint": ago(13 * 24 * time.Hour)},
 	}
 	if err := api.Status().Update(t.Context(), object); err != nil {
 		t.Fatal(err)
@@ -152,10 +155,10 @@ func TestTableShowsStatus(t *testing.T) {
 		t.Fatalf("%v, %v", rows, err)
 	}
 	cells, ok := rows[0].(map[string]any)["cells"].([]any)
-	if !ok || len(cells) != 10 {
+	if !ok || len(cells) != 12 {
 		t.Fatalf("cells %v", cells)
 	}
-	if got := fmt.Sprint(append(cells[:6:6], cells[7:]...)); got != "[table Ready True 3/3 table-1 9.7.1 us-east-1 r7g.large <1s]" {
+	if got := fmt.Sprint(append(cells[:6:6], cells[7:]...)); got != "[table True Ready 3/3 table-1 9.7.1 <1s 5h 13d r7g.large us-east-1]" {
 		t.Errorf("kubectl get prints %s", got)
 	}
 	scale := read(path+"/scale", "application/json")

@@ -48,21 +48,30 @@ func (p *pass) leastAdvanced() v1alpha1.Phase {
 }
 
 // onlyChanges says whether a change that a person asked for explains every member that is not Ready: the cluster is to hibernate, the
-// member joins or leaves, or it is its turn. While a member has its turn, or the primary is to hand over, the others may follow anew.
+// member joins or leaves, it is its turn, or the primary hands over.
 func (p *pass) onlyChanges() bool {
 	turn := func(name string) bool {
 		return slices.ContainsFunc(p.plan.Rollouts, func(r Rollout) bool { return r.Current == name })
 	}
-	following := p.SwitchoverTo != "" || slices.ContainsFunc(p.plan.Rollouts, func(r Rollout) bool { return r.Current != "" })
+	changing := p.SwitchoverTo != "" || slices.ContainsFunc(p.plan.Rollouts, func(r Rollout) bool { return r.Current != "" })
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
 		switch {
 		case v == nil || v.Phase == v1alpha1.PhaseReady:
 		case p.Hibernate, m.Ordinal >= min(p.Replicas, p.plan.Records.ReadyMembers), turn(m.Name):
-		case following && v.Phase == v1alpha1.PhaseReplicating:
+		case v.Phase == v1alpha1.PhaseReplicating && (changing || p.repointed(m)):
 		default:
 			return false
 		}
 	}
 	return true
+}
+
+// repointed says whether a member does not follow the primary yet because that was handed over to.
+func (p *pass) repointed(m *Member) bool {
+	primary := p.Members[p.plan.Primary]
+	if primary == nil || p.plan.Records.HandOver.To != primary.Name || !m.verified() {
+		return false
+	}
+	return m == primary || m.SQL.Replication == nil || p.memberAt(m.SQL.Replication.SourceHost) != primary
 }

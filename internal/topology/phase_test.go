@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -76,5 +77,32 @@ func TestPhases(t *testing.T) {
 	w.desired.Deleting = true
 	if phase := w.pass(-1).Phase; phase != v1alpha1.PhaseDeleting {
 		t.Errorf("phase %s while it is deleted", phase)
+	}
+}
+
+// TestPhaseWhileReplicasAreRepointed: after a hand-over the replicas follow the new primary a moment later; that is no repair. After a
+// failover it is one, and so is a replica that falls behind later.
+func TestPhaseWhileReplicasAreRepointed(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*scene)
+		want   v1alpha1.Phase
+	}{
+		"handed over":                    {func(s *scene) { s.observed.Records.HandOver.To = "orders-0" }, v1alpha1.PhaseUpdating},
+		"failed over":                    {func(*scene) {}, v1alpha1.PhaseRepairing},
+		"another was handed over to":     {func(s *scene) { s.observed.Records.HandOver.To = "orders-2" }, v1alpha1.PhaseRepairing},
+		"a switchover is asked for":      {func(s *scene) { s.desired.SwitchoverTo = "orders-2" }, v1alpha1.PhaseUpdating},
+		"a cluster that was never Ready": {func(s *scene) { s.observed.Records.ReadyMembers = 0 }, v1alpha1.PhaseReplicating},
+		"it follows, and is behind": {func(s *scene) {
+			s.observed.Records.HandOver.To = "orders-0"
+			s.member(1).SQL.Replication.SourceHost, s.member(1).SQL.Replication.Lag = "10.0.0.0", time.Hour
+		}, v1alpha1.PhaseRepairing},
+	} {
+		s := newScene()
+		s.observed.Records.ReadyMembers = 3
+		s.member(1).SQL.Replication.SourceHost = "10.0.0.9"
+		row.change(s)
+		if p, _ := s.plan(); p.Phase != row.want {
+			t.Errorf("%s: phase %s, want %s", name, p.Phase, row.want)
+		}
 	}
 }

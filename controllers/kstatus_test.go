@@ -105,3 +105,30 @@ func TestASpecThatCannotBeServedHasFailed(t *testing.T) {
 		t.Errorf("once deleted it is %s", is)
 	}
 }
+
+// TestABackupHasConditions once the operator has seen what a pod wrote.
+func TestABackupHasConditions(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	for name, end := range map[string]struct {
+		phase v1alpha1.BackupPhase
+		want  status.Status
+	}{
+		"good": {v1alpha1.BackupCompleted, status.CurrentStatus}, "bad": {v1alpha1.BackupFailed, status.FailedStatus},
+	} {
+		s.put(name, nil)
+		says := func(want status.Status) {
+			t.Helper()
+			b := s.look(name)
+			is, err := kstatus.Of(b)
+			if must(t, err); is != want {
+				t.Errorf("%s is %s, want %s: %+v", name, is, want, b.Status)
+			}
+		}
+		says(status.InProgressStatus)
+		s.report(name, func(st *v1alpha1.MySQLBackupStatus) {
+			st.Phase, st.Reason, st.Message = end.phase, v1alpha1.BackupReasonStoreFull, "there is no room left"
+		})
+		says(end.want)
+	}
+}

@@ -48,8 +48,29 @@ func TestWrongStatusesAreFound(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	backup := &v1alpha1.MySQLBackup{Status: v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupRunning}}
-	if got := new(Checker).Check(backup); !strings.Contains(got, "should be InProgress") {
-		t.Errorf("a running backup without conditions: %q", got)
+	for name, test := range map[string]struct {
+		status v1alpha1.MySQLBackupStatus
+		want   string
+	}{
+		"running, without conditions": {v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupRunning}, "should be InProgress"},
+		"completed, and not Ready":    {backupStatus(v1alpha1.BackupCompleted, "Ready=False"), "should be Current"},
+		"completed":                   {backupStatus(v1alpha1.BackupCompleted, "Ready=True"), ""},
+		"failed, and not Stalled":     {backupStatus(v1alpha1.BackupFailed, "Ready=False"), "should be Failed"},
+		"failed":                      {backupStatus(v1alpha1.BackupFailed, "Ready=False", "Stalled=True"), ""},
+		"running, and Stalled":        {backupStatus(v1alpha1.BackupRunning, "Ready=False", "Stalled=True"), "should be InProgress"},
+	} {
+		if got := new(Checker).Check(&v1alpha1.MySQLBackup{Status: test.status}); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("a backup that is %s: %q, want %q", name, got, test.want)
+		}
 	}
+}
+
+// backupStatus is a status whose conditions follow the phase.
+func backupStatus(phase v1alpha1.BackupPhase, conditions ...string) v1alpha1.MySQLBackupStatus {
+	st := v1alpha1.MySQLBackupStatus{Phase: phase}
+	for _, text := range conditions {
+		kind, status, _ := strings.Cut(text, "=")
+		st.Conditions = append(st.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: string(phase)})
+	}
+	return st
 }

@@ -75,8 +75,7 @@ func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.patch(ctx, &b, func(*v1alpha1.MySQLBackupStatus) {}); err != nil { // what a pod wrote has no conditions
 		return ctrl.Result{}, err
 	}
-	switch {
-	case b.Done():
+	if b.Done() {
 		return r.tidy(ctx, &b)
 	}
 	cluster, err := r.cluster(ctx, &b)

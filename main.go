@@ -26,6 +26,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // Set by the linker; see the Makefile.
@@ -46,6 +47,9 @@ type flags struct {
 func main() {
 	if len(os.Args) > 1 && pod.IsCommand(os.Args[1]) {
 		os.Exit(runPod(os.Args[1:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == resources.CommandMetrics {
+		os.Exit(runMetrics(ctrl.SetupSignalHandler(), os.Args[2:], os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == commandDoctor {
 		ctrl.SetLogger(logr.Discard()) // what is found is in the report

@@ -33,9 +33,11 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/decide"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/execute"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/identity"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/monitoring"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/podlogin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/publish"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/release"
@@ -78,6 +80,7 @@ type MySQLClusterReconciler struct {
 	executor      *execute.Executor
 	decider       *decide.Decider
 	backups       *backups.Backups
+	monitoring    *monitoring.Monitoring
 	publisher     *publish.Publisher
 	reporter      *status.Reporter
 }
@@ -99,7 +102,9 @@ func NewMySQLClusterReconciler(ports pass.Ports) *MySQLClusterReconciler {
 	r.executor = &execute.Executor{Ports: r.Ports, Announcer: r.announcer, Database: r.mysqlObserver, Archive: archive, Restorer: r.restorer}
 	r.decider = &decide.Decider{Ports: r.Ports, Executor: r.executor}
 	snapshots := &backups.Snapshots{Ports: r.Ports}
-	r.backups = &backups.Backups{Ports: r.Ports, Objects: r.objects, Database: r.mysqlObserver, Archive: archive, Restorer: r.restorer, Snapshots: snapshots}
+	logins := &podlogin.Logins{Ports: r.Ports, Objects: r.objects, Database: r.mysqlObserver}
+	r.backups = &backups.Backups{Ports: r.Ports, Objects: r.objects, Logins: logins, Archive: archive, Restorer: r.restorer, Snapshots: snapshots}
+	r.monitoring = &monitoring.Monitoring{Ports: r.Ports, Objects: r.objects, Logins: logins, Optional: &monitoring.Optional{Ports: r.Ports, Objects: r.objects}}
 	r.publisher = &publish.Publisher{Ports: r.Ports, Objects: r.objects}
 	r.reporter = &status.Reporter{Ports: r.Ports, Announcer: r.announcer, Backups: r.backups}
 	return r
@@ -109,7 +114,7 @@ func NewMySQLClusterReconciler(ports pass.Ports) *MySQLClusterReconciler {
 func Watched() []client.Object {
 	return []client.Object{
 		&v1alpha1.MySQLCluster{}, &v1alpha1.MySQLBackup{}, &corev1.Service{}, &corev1.Secret{}, &corev1.ConfigMap{}, &discoveryv1.EndpointSlice{}, &batchv1.CronJob{}, &batchv1.Job{},
-		&appsv1.StatefulSet{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+		&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 	}
 }
 
@@ -127,6 +132,7 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&batchv1.CronJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
 		Owns(&appsv1.StatefulSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&appsv1.Deployment{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.ServiceAccount{}, builder.WithPredicates(deletions)).
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
@@ -174,6 +180,7 @@ func (r *MySQLClusterReconciler) pass(ctx context.Context, s *pass.Pass) error {
 		{"act", r.executor.Act},
 		{"publish", r.publisher.Publish},
 		{"back up", r.backups.Ensure},
+		{"monitor", r.monitoring.Ensure},
 		{"answer requests", r.reporter.Answer},
 		{"release", r.releaser.Release},
 	} {

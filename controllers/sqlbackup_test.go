@@ -44,7 +44,7 @@ func TestBackupsWithServers(t *testing.T) {
 		w := &shop{newSQLWorld(t, farm, backedUp), nil}
 		var accepts, asked atomic.Bool
 		w.o = w.newSQLOperator(&operator{}, func(op, phase string) error {
-			if strings.HasPrefix(op, "backup/") && phase == "before" && !accepts.Load() {
+			if strings.HasPrefix(op, "pod-account/") && phase == "before" && !accepts.Load() {
 				asked.Store(true)
 				return errors.New("as the test wants it")
 			}
@@ -59,7 +59,7 @@ func TestBackupsWithServers(t *testing.T) {
 		}
 		accepts.Store(true)
 		w.drive(w.o, sqlPatience, func() bool {
-			return w.o.Caches.Of(client.ObjectKeyFromObject(w.cluster), pass.KeyOf(w.cluster.UID)).Backups.Account != ""
+			return w.o.Caches.Of(client.ObjectKeyFromObject(w.cluster), pass.KeyOf(w.cluster.UID)).Logins[mysql.BackupUser] != ""
 		})
 		w.whatBackupsNeed()
 		w.health()

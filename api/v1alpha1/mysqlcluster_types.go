@@ -141,6 +141,12 @@ type MySQLClusterSpec struct {
 	// +optional
 	Backup *BackupSpec `json:"backup,omitempty"`
 
+	// Monitoring has metrics of the members' MySQL servers exported. Without it nothing is: a pod for each cluster takes room that the
+	// administrator has to give, and an upgrade of the operator must not start one beside every cluster that is there.
+	// "monitoring: {}" is enough.
+	// +optional
+	Monitoring *MonitoringSpec `json:"monitoring,omitempty"`
+
 	// Bootstrap says what a new cluster begins with: an empty database unless it is set. It counts once, and cannot be
 	// changed.
 	// +optional

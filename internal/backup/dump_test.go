@@ -22,6 +22,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -80,7 +81,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 	}
 	ca, cert, key := w.farm.OperatorIdentity()
 	w.operator = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
-	cert, key, err = w.farm.Authority.IssueBackup(time.Now())
+	cert, key, err = w.farm.Authority.IssueClient(pki.BackupPods, time.Now())
 	if err != nil {
 		return err
 	}
@@ -93,10 +94,10 @@ func (w *world) begin(ctx context.Context) (err error) {
 	if err := p.WriteMembership(ctx, 0, mysql.Membership{Epoch: 1, Primary: w.primary.Name, Voters: []string{w.primary.Name}}); err != nil {
 		return err
 	}
-	if changed, err := p.EnsureBackupAccount(ctx, w.farm.Authority.IssuerDN(), w.farm.Authority.BackupDN()); err != nil || !changed {
+	if changed, err := p.EnsurePodAccount(ctx, mysql.BackupUser, w.farm.Authority.IssuerDN(), w.farm.Authority.ClientDN(pki.BackupPods)); err != nil || !changed {
 		return fmt.Errorf("make the account: changed %v: %w", changed, err)
 	}
-	if changed, err := p.EnsureBackupAccount(ctx, w.farm.Authority.IssuerDN(), w.farm.Authority.BackupDN()); err != nil || changed {
+	if changed, err := p.EnsurePodAccount(ctx, mysql.BackupUser, w.farm.Authority.IssuerDN(), w.farm.Authority.ClientDN(pki.BackupPods)); err != nil || changed {
 		return fmt.Errorf("make the account again: changed %v: %w", changed, err)
 	}
 	if _, err := w.primary.SQL(ctx, awkward); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -20,7 +21,7 @@ func (w *world) source(t *testing.T, settings map[string]string) *mysqld.Server 
 	t.Cleanup(func() { must(t, w.farm.Discard(s)) })
 	p := admin.Open(w.pool, endpoint(s), w.operator)
 	must(t, p.Promote(t.Context(), mysql.PromoteSpec{}))
-	_, err = p.EnsureBackupAccount(t.Context(), w.farm.Authority.IssuerDN(), w.farm.Authority.BackupDN())
+	_, err = p.EnsurePodAccount(t.Context(), mysql.BackupUser, w.farm.Authority.IssuerDN(), w.farm.Authority.ClientDN(pki.BackupPods))
 	must(t, err)
 	return s
 }

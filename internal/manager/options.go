@@ -154,6 +154,7 @@ func cacheOptions(namespace string) cache.Options {
 			&batchv1.Job{}:               {Label: own},
 			&batchv1.CronJob{}:           {Label: own},
 			&appsv1.StatefulSet{}:        {Label: own},
+			&appsv1.Deployment{}:         {Label: own},
 			&corev1.Secret{}:             {Label: own},
 			&corev1.Service{}:            {Label: own},
 			&discoveryv1.EndpointSlice{}: {Label: own},

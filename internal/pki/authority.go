@@ -40,13 +40,20 @@ const (
 
 	operatorName = "nairobi-mysql-operator"
 	operatorUnit = "operator"
-	backupName   = "nairobi-mysql-backup"
-	backupUnit   = "backup"
 	memberUnit   = "member"
 
 	pemCertificate = "CERTIFICATE"
 	pemPrivateKey  = "PRIVATE KEY"
 	pemRequest     = "CERTIFICATE REQUEST"
+)
+
+// Client is a kind of pod that logs in to the members with a certificate of its own.
+type Client struct{ unit, name string }
+
+// The pods that log in: those of backups, and the one that exports metrics.
+var (
+	BackupPods = Client{unit: "backup", name: "nairobi-mysql-backup"}
+	MetricsPod = Client{unit: "metrics", name: "nairobi-mysql-metrics"}
 )
 
 // Authority is the certificate authority of one cluster. It is immutable and safe for concurrent use.
@@ -156,9 +163,9 @@ func (a *Authority) IssueOperator(now time.Time) (certPEM, keyPEM []byte, err er
 	return a.issueClient(a.operatorSubject(), now)
 }
 
-// IssueBackup makes a fresh P-256 key and a client certificate for the backup pods, valid for one year.
-func (a *Authority) IssueBackup(now time.Time) (certPEM, keyPEM []byte, err error) {
-	return a.issueClient(a.backupSubject(), now)
+// IssueClient makes a fresh P-256 key and a client certificate for pods, valid for one year.
+func (a *Authority) IssueClient(c Client, now time.Time) (certPEM, keyPEM []byte, err error) {
+	return a.issueClient(a.subjectOf(c), now)
 }
 
 func (a *Authority) issueClient(subject pkix.Name, now time.Time) (certPEM, keyPEM []byte, err error) {
@@ -223,23 +230,19 @@ func (a *Authority) IssuerDN() string { return oneLine(a.cert.Subject) }
 // OperatorDN returns the operator's subject as MySQL's REQUIRE SUBJECT wants it.
 func (a *Authority) OperatorDN() string { return oneLine(a.operatorSubject()) }
 
-// BackupDN returns the subject of the backup pods' certificate in the same form.
-func (a *Authority) BackupDN() string { return oneLine(a.backupSubject()) }
+// ClientDN returns the subject of pods' certificate in the same form.
+func (a *Authority) ClientDN(c Client) string { return oneLine(a.subjectOf(c)) }
 
-func (a *Authority) backupSubject() pkix.Name {
+func (a *Authority) subjectOf(c Client) pkix.Name {
 	return pkix.Name{
 		Organization:       []string{a.uid},
-		OrganizationalUnit: []string{backupUnit},
-		CommonName:         backupName,
+		OrganizationalUnit: []string{c.unit},
+		CommonName:         c.name,
 	}
 }
 
 func (a *Authority) operatorSubject() pkix.Name {
-	return pkix.Name{
-		Organization:       []string{a.uid},
-		OrganizationalUnit: []string{operatorUnit},
-		CommonName:         operatorName,
-	}
+	return a.subjectOf(Client{unit: operatorUnit, name: operatorName})
 }
 
 // oneLine writes a subject as MySQL compares it: the text of OpenSSL's X509_NAME_oneline, in the order of the certificate.
@@ -268,9 +271,9 @@ func (a *Authority) IsOperators(certPEM, keyPEM []byte, now time.Time) bool {
 	return a.isClients(a.operatorSubject(), certPEM, keyPEM, now)
 }
 
-// IsBackups is the same of the backup pods and IssueBackup.
-func (a *Authority) IsBackups(certPEM, keyPEM []byte, now time.Time) bool {
-	return a.isClients(a.backupSubject(), certPEM, keyPEM, now)
+// IsClients is the same of pods and IssueClient.
+func (a *Authority) IsClients(c Client, certPEM, keyPEM []byte, now time.Time) bool {
+	return a.isClients(a.subjectOf(c), certPEM, keyPEM, now)
 }
 
 func (a *Authority) isClients(subject pkix.Name, certPEM, keyPEM []byte, now time.Time) bool {

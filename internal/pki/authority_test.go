@@ -139,7 +139,11 @@ func TestWhatSomebodyPutInPlaceOfACertificateIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backup, backupKey, err := a.IssueBackup(testNow)
+	backup, backupKey, err := a.IssueClient(BackupPods, testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, metricsKey, err := a.IssueClient(MetricsPod, testNow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +154,7 @@ func TestWhatSomebodyPutInPlaceOfACertificateIsNoticed(t *testing.T) {
 	}{
 		"as issued":              {cert, key, testNow, true, false},
 		"the backup pods'":       {backup, backupKey, testNow, false, true},
+		"the metrics pod's":      {metrics, metricsKey, testNow, false, false},
 		"another key":            {cert, otherKey, testNow, false, false},
 		"of another authority":   {foreign, foreignKey, testNow, false, false},
 		"expired":                {cert, key, testNow.Add(2 * operatorLife), false, false},
@@ -159,7 +164,7 @@ func TestWhatSomebodyPutInPlaceOfACertificateIsNoticed(t *testing.T) {
 		if got := a.IsOperators(c.cert, c.key, c.at); got != c.operators {
 			t.Errorf("%s: the operator's: %v", name, got)
 		}
-		if got := a.IsBackups(c.cert, c.key, c.at); got != c.backup {
+		if got := a.IsClients(BackupPods, c.cert, c.key, c.at); got != c.backup {
 			t.Errorf("%s: the backup pods': %v", name, got)
 		}
 	}

@@ -46,6 +46,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MaintenanceWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MemberStatus"):
 		return &apiv1alpha1.MemberStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MonitoringSpec"):
+		return &apiv1alpha1.MonitoringSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MySQLBackup"):
 		return &apiv1alpha1.MySQLBackupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MySQLBackupSpec"):

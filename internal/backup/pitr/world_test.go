@@ -24,6 +24,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -89,7 +90,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Cleanup(c.pool.Close)
 	ca, cert, key := c.farm.OperatorIdentity()
 	c.operator = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
-	cert, key, err := c.farm.Authority.IssueBackup(time.Now())
+	cert, key, err := c.farm.Authority.IssueClient(pki.BackupPods, time.Now())
 	must(t, err)
 	c.pods = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
 	c.primary, c.replica = c.server(), c.server()
@@ -97,7 +98,7 @@ func newCluster(t *testing.T) *cluster {
 	p, r := c.member(c.primary), c.member(c.replica)
 	must(t, p.Promote(t.Context(), mysql.PromoteSpec{}))
 	must(t, p.WriteMembership(t.Context(), 0, mysql.Membership{Epoch: 1, Primary: c.primary.Name, Voters: []string{c.primary.Name}}))
-	_, err = p.EnsureBackupAccount(t.Context(), c.farm.Authority.IssuerDN(), c.farm.Authority.BackupDN())
+	_, err = p.EnsurePodAccount(t.Context(), mysql.BackupUser, c.farm.Authority.IssuerDN(), c.farm.Authority.ClientDN(pki.BackupPods))
 	must(t, err)
 	must(t, r.CloneFrom(t.Context(), c.primary.Address()))
 	await(t, "the replica is cloned", func() bool {

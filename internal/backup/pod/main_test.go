@@ -34,6 +34,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -108,7 +109,7 @@ func makePrimary(ctx context.Context) (err error) {
 	}
 	ca, cert, key := farm.OperatorIdentity()
 	operator = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
-	if cert, key, err = farm.Authority.IssueBackup(time.Now()); err != nil {
+	if cert, key, err = farm.Authority.IssueClient(pki.BackupPods, time.Now()); err != nil {
 		return err
 	}
 	pods = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
@@ -118,7 +119,7 @@ func makePrimary(ctx context.Context) (err error) {
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
-	if _, err := p.EnsureBackupAccount(ctx, farm.Authority.IssuerDN(), farm.Authority.BackupDN()); err != nil {
+	if _, err := p.EnsurePodAccount(ctx, mysql.BackupUser, farm.Authority.IssuerDN(), farm.Authority.ClientDN(pki.BackupPods)); err != nil {
 		return err
 	}
 	_, err = primary.SQL(ctx, "CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY); INSERT INTO shop.orders VALUES (1),(2),(3)")

@@ -226,7 +226,7 @@ func (w *worker) member(name, user string) backup.Member {
 
 // visit is how a host is reached, with the pod's identity as it is now.
 func visit(host, user string) (podclient.VisitOptions, error) {
-	identity, err := readIdentity()
+	identity, err := conn.ReadIdentity(task.TLSDir)
 	return podclient.VisitOptions{
 		Endpoint: mysql.Endpoint{Key: host, Address: fmt.Sprintf("%s:%d", host, v1alpha1.MySQLPort), ServerName: host},
 		Identity: identity, User: user,
@@ -237,25 +237,8 @@ func visit(host, user string) (podclient.VisitOptions, error) {
 // credentials are the pod's own, as files.
 func credentials() backup.Credentials {
 	return backup.Credentials{
-		CAFile: filepath.Join(task.TLSDir, "ca.crt"), CertFile: filepath.Join(task.TLSDir, "tls.crt"), KeyFile: filepath.Join(task.TLSDir, "tls.key"),
+		CAFile: filepath.Join(task.TLSDir, conn.CAFile), CertFile: filepath.Join(task.TLSDir, conn.CertFile), KeyFile: filepath.Join(task.TLSDir, conn.KeyFile),
 	}
-}
-
-// readIdentity reads them anew, because they are renewed.
-func readIdentity() (mysql.Identity, error) {
-	c := credentials()
-	var identity mysql.Identity
-	for _, f := range []struct {
-		path string
-		into *[]byte
-	}{{c.CAFile, &identity.CAPEM}, {c.CertFile, &identity.CertPEM}, {c.KeyFile, &identity.KeyPEM}} {
-		content, err := os.ReadFile(f.path)
-		if err != nil {
-			return identity, fmt.Errorf("read the pod's certificate: %w", err)
-		}
-		*f.into = content
-	}
-	return identity, nil
 }
 
 // reasons are the words for what goes wrong. The first that fits is taken.

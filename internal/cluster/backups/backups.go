@@ -30,8 +30,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/podlogin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
@@ -40,7 +40,7 @@ import (
 type Backups struct {
 	*pass.Ports
 	Objects   *objects.Objects
-	Database  *observe.Database
+	Logins    *podlogin.Logins
 	Archive   *Archive
 	Restorer  *restore.Restorer
 	Snapshots *Snapshots

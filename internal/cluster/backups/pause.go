@@ -9,7 +9,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // BackupsPaused says whether no backup is due: the cluster hibernates, or somebody suspended them. After that they go on only when
@@ -19,7 +18,7 @@ func BackupsPaused(s *pass.Pass) bool {
 		return true
 	}
 	known := s.Cluster.Status.Backup
-	return (known == nil && s.Backup.Suspended || known != nil && known.PausedSince != nil) && !hasWritable(s)
+	return (known == nil && s.Backup.Suspended || known != nil && known.PausedSince != nil) && !s.HasWritable()
 }
 
 // VerificationPaused says whether no verification is due. After a pause it goes on when the dumps are made that were missed, or a day
@@ -66,12 +65,6 @@ func newestGood(s *pass.Pass, schedule string, since time.Time) time.Time {
 		}
 	}
 	return since
-}
-
-// hasWritable says whether the primary takes writes.
-func hasWritable(s *pass.Pass) bool {
-	m := s.Observed.Members[s.Plan.Primary]
-	return m != nil && m.SQL.Access == topology.AccessVerified && m.SQL.Writable
 }
 
 func parseCron(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName) (cron.Schedule, error) {

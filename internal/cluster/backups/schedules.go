@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -17,13 +16,10 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/podlogin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
-
-// accountLook is how often the account of the backup pods is looked at anew: a person may have dropped or changed it.
-const accountLook = 10 * time.Minute
 
 // Ensure makes what backups need: the pods' certificate and account, who they are in Kubernetes, and a CronJob for each
 // schedule. Trouble with it is told, and holds nothing else up.
@@ -60,10 +56,10 @@ func (r *Backups) ensureBackup(ctx context.Context, s *pass.Pass) {
 	}
 	if spec != nil {
 		s.ReportBackup("", r.LookAtBucketKeys(ctx, s))
-		s.ReportBackup("", r.ensureBackupCertificate(ctx, s))
+		s.ReportBackup("", r.Logins.Certificate(ctx, s, podlogin.Backup))
 		s.ReportBackup("", r.EnsureSchedules(ctx, s))
 		s.ReportBackup("", r.endStuck(ctx, s))
-		s.ReportBackup("", r.ensureBackupAccount(ctx, s))
+		s.ReportBackup("", r.Logins.Account(ctx, s, podlogin.Backup, summarise(s.Backup.All).LastFailed))
 	}
 	s.ReportBackup("", r.dropSchedules(ctx, s))
 }
@@ -139,59 +135,6 @@ func (r *Backups) ensureVerification(ctx context.Context, s *pass.Pass, images r
 		return err
 	}
 	return r.applySchedule(ctx, s, cron)
-}
-
-// ensureBackupCertificate makes and renews the certificate of the backup pods.
-func (r *Backups) ensureBackupCertificate(ctx context.Context, s *pass.Pass) error {
-	name := resources.NamesOf(s.Cluster.Name).BackupTLS
-	secret, err := r.Objects.OwnedSecret(ctx, s, name)
-	if err != nil {
-		return err
-	}
-	ca, now := s.Keys.Authority.CertificatePEM(), r.Clock.Now()
-	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && s.Keys.Authority.IsBackups(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now) &&
-		!pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now) {
-		return nil
-	}
-	cert, key, err := s.Keys.Authority.IssueBackup(now)
-	if err != nil {
-		return fmt.Errorf("issue the backup pods' certificate: %w", err)
-	}
-	ac := resources.BackupTLSSecret(s.Cluster, cert, key, ca)
-	if secret == nil {
-		return s.UnlessLeaving(r.Objects.CreateSecret(ctx, ac))
-	}
-	return r.Objects.ApplySecret(ctx, ac)
-}
-
-// ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began, unless that has
-// answered no commit since the pass before.
-func (r *Backups) ensureBackupAccount(ctx context.Context, s *pass.Pass) error {
-	m := s.Observed.Members[s.Plan.Primary]
-	wanted := s.Plan.Primary + s.Keys.Authority.IssuerDN() + s.Keys.Authority.BackupDN() + r.accountPeriod(s)
-	if !hasWritable(s) || !m.StalledSince.IsZero() && m.StalledSince.Before(s.Observed.Now) || s.Cache.Backups.Account == wanted {
-		return nil
-	}
-	handle, err := r.Database.Member(s, m.Name)
-	if err != nil {
-		return err
-	}
-	changed, err := handle.EnsureBackupAccount(ctx, s.Keys.Authority.IssuerDN(), s.Keys.Authority.BackupDN())
-	if err != nil {
-		return err
-	}
-	s.Cache.Backups.Account = wanted
-	if changed {
-		s.Log.Info("made the account of the backup pods")
-	}
-	return nil
-}
-
-// accountPeriod is another one as often as the account of the backup pods is looked at anew: every accountLook, for each cluster
-// at its own time, and when one more backup has failed.
-func (r *Backups) accountPeriod(s *pass.Pass) string {
-	period := r.Clock.Since(s.Cluster.CreationTimestamp.Time) / accountLook
-	return fmt.Sprintf("/%d/%s", period, summarise(s.Backup.All).LastFailed)
 }
 
 // scheduleTask is what the pods of a schedule do.

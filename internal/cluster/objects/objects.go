@@ -39,7 +39,7 @@ const (
 // Aside does a write that nothing else waits for. An object that is in the way is told of and returned, other errors are
 // returned as they are. content is what is to be written.
 func (r *Objects) Aside(s *pass.Pass, object string, content any, write func() error) (*engine.Problem, error) {
-	key := engine.Errand{What: engine.WriteErrand, Object: object + " " + hashOf(content)}
+	key := engine.Errand{What: engine.WriteErrand, Object: object + " " + HashOf(content)}
 	p := s.Cache.Requests.Refusal(key, r.Clock.Now())
 	if p == nil {
 		err := s.UnlessLeaving(write())
@@ -69,7 +69,7 @@ func (r *Objects) Apply(ctx context.Context, s *pass.Pass, ac runtime.ApplyConfi
 	if exists && !pass.OwnedBy(current, s.Cluster) {
 		return r.Foreign(ctx, s, kind, current)
 	}
-	key, hash := kind+"/"+name, hashOf(ac)
+	key, hash := kind+"/"+name, HashOf(ac)
 	if before := s.Cache.Published.Objects[key]; exists && before.Hash == hash && before.ResourceVersion == current.GetResourceVersion() {
 		return nil
 	}
@@ -110,8 +110,8 @@ func (r *Objects) find(ctx context.Context, s *pass.Pass, name string, current c
 	return gvk.Kind, true, nil
 }
 
-// hashOf identifies what is to be written.
-func hashOf(content any) string {
+// HashOf identifies what is to be written.
+func HashOf(content any) string {
 	text, err := json.Marshal(content)
 	if err != nil {
 		text = fmt.Appendf(nil, "%+v", content)

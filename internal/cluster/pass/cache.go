@@ -41,6 +41,10 @@ type Cache struct {
 	Published publishedCache
 	Backups   backupCache
 	Told      ToldCache
+	// Logins says of each account of pods for which primary, authority, subject and period it was last seen right.
+	Logins map[string]string
+	// Monitors says when the cluster's objects of other operators were last written, and how.
+	Monitors map[string]Written
 }
 
 // identityCache is whom members know the operator as, and whom EC2 does.
@@ -113,8 +117,6 @@ type backupCache struct {
 	// Fading is since when each Job of a schedule has had no pod but one that does not end, RecoveryFades that of the one that restores.
 	Fading        map[types.UID]time.Time
 	RecoveryFades time.Time
-	// Account says for which primary, authority, subject and period the account of the backup pods was last seen right.
-	Account string
 	// BucketKeys says what of the Secret of the backups' destination is missing, as seen at BucketKeysAt.
 	BucketKeys   string
 	BucketKeysAt time.Time
@@ -126,6 +128,12 @@ type backupCache struct {
 
 // Applied is what an object was written with, and the version that came of it.
 type Applied struct{ Hash, ResourceVersion string }
+
+// Written is the hash of what an object was written with, and when.
+type Written struct {
+	Hash string
+	At   time.Time
+}
 
 // NewCache remembers nothing yet.
 func NewCache(uid string) *Cache {
@@ -144,6 +152,7 @@ func NewCache(uid string) *Cache {
 		},
 		Published: publishedCache{Objects: map[string]Applied{}},
 		Told:      ToldCache{announced: map[string]time.Time{}},
+		Logins:    map[string]string{}, Monitors: map[string]Written{},
 	}
 }
 

@@ -205,11 +205,20 @@ func CredentialsSecret(c *v1alpha1.MySQLCluster) string {
 	return ""
 }
 
-// ReportBackup notes trouble with backups for the conditions, and for when to try again.
-func (s *Pass) ReportBackup(what string, err error) {
+// ReportBackup is ReportAside of backups.
+func (s *Pass) ReportBackup(what string, err error) { s.ReportAside("backup: "+what, err) }
+
+// ReportAside reports an error of something that nothing else waits for, in the conditions, and has it tried again.
+func (s *Pass) ReportAside(what string, err error) {
 	if p := AsProblem(err); p != nil {
-		s.Result.Problems = append(s.Result.Problems, &engine.Problem{Reason: p.Reason, Message: "backup: " + what + p.Message, After: p.After, Aside: true, Cause: p})
+		s.Result.Problems = append(s.Result.Problems, &engine.Problem{Reason: p.Reason, Message: what + p.Message, After: p.After, Aside: true, Cause: p})
 	}
+}
+
+// HasWritable says whether the primary takes writes.
+func (s *Pass) HasWritable() bool {
+	m := s.Observed.Members[s.Plan.Primary]
+	return m != nil && m.SQL.Access == topology.AccessVerified && m.SQL.Writable
 }
 
 // UnlessLeaving returns err, unless it only says that nothing can be made any more in a namespace that is being deleted.

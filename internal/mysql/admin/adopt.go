@@ -62,11 +62,11 @@ func refuseUnadoptable(ctx context.Context, s *conn.Session) error {
 	return nil
 }
 
-// dropForeignAccounts drops the operator's accounts that are bound to another cluster's authority. That of the backup pods is
-// made again when it is needed.
+// dropForeignAccounts drops the operator's accounts that are bound to another cluster's authority. Those of pods are
+// made again when they are needed.
 func dropForeignAccounts(ctx context.Context, s *conn.Session) error {
 	var accounts []conn.Account
-	err := s.Rows(ctx, `SELECT User, Host FROM mysql.user WHERE User IN ('nairobi_operator', 'nairobi_replication', 'nairobi_backup') AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil, func(rows *sql.Rows) error {
+	err := s.Rows(ctx, `SELECT User, Host FROM mysql.user WHERE User IN ('nairobi_operator', 'nairobi_replication', 'nairobi_backup', 'nairobi_metrics') AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil, func(rows *sql.Rows) error {
 		var a conn.Account
 		if err := rows.Scan(&a.User, &a.Host); err != nil {
 			return err

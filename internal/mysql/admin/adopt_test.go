@@ -22,7 +22,7 @@ func TestAdopt(t *testing.T) {
 	mysqltest.Exec(t, primary, "CREATE TABLE IF NOT EXISTS heirloom.t (id INT PRIMARY KEY)")
 	mysqltest.Exec(t, primary, "REPLACE INTO heirloom.t VALUES (1), (2)")
 	mysqltest.Exec(t, primary, "CREATE USER IF NOT EXISTS 'person'@'%'")
-	if _, err := m[0].EnsureBackupAccount(ctx, "CN=old", "CN=backup"); err != nil {
+	if _, err := m[0].EnsurePodAccount(ctx, mysql.BackupUser, "CN=old", "CN=backup"); err != nil {
 		t.Fatal(err)
 	}
 	mysqltest.CatchUp(t, m[2], m[0])

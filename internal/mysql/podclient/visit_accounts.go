@@ -16,7 +16,7 @@ import (
 // own certificate authority. Of ours these are exactly three, with every host: MySQL would take one with a host of its own
 // for the operator's. What else begins with nairobi_ is somebody's. MySQL's own are exactly three at localhost. Anonymous accounts are
 // in LeftOut.
-const reservedAccounts = "NOT (Host = 'localhost' AND User IN ('mysql.sys', 'mysql.session', 'mysql.infoschema')) AND User NOT IN ('" + mysql.OperatorUser + "', '" + mysql.ReplicationUser + "', '" + mysql.BackupUser + "') AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
+const reservedAccounts = "NOT (Host = 'localhost' AND User IN ('mysql.sys', 'mysql.session', 'mysql.infoschema')) AND User NOT IN ('" + mysql.OperatorUser + "', '" + mysql.ReplicationUser + "', '" + mysql.BackupUser + "', '" + mysql.MetricsUser + "') AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
 
 const (
 	// createUser begins the statement that makes an account.

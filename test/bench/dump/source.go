@@ -14,6 +14,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -64,7 +65,7 @@ func promote(ctx context.Context, farm *mysqld.Farm, s *mysqld.Server) error {
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
-	_, err := p.EnsureBackupAccount(ctx, farm.Authority.IssuerDN(), farm.Authority.BackupDN())
+	_, err := p.EnsurePodAccount(ctx, mysql.BackupUser, farm.Authority.IssuerDN(), farm.Authority.ClientDN(pki.BackupPods))
 	return err
 }
 

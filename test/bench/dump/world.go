@@ -22,6 +22,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -131,7 +132,7 @@ func (w *world) source(ctx context.Context, size int64, tables []table) (*machin
 	if err := fill(ctx, s, size, tables); err != nil {
 		return nil, err
 	}
-	cert, key, err := w.farm.Authority.IssueBackup(time.Now())
+	cert, key, err := w.farm.Authority.IssueClient(pki.BackupPods, time.Now())
 	if err != nil {
 		return nil, err
 	}

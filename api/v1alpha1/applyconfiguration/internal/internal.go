@@ -321,6 +321,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: zone
       type:
         scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MetricsCollector
+  scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MonitoringSpec
+  map:
+    fields:
+    - name: collectors
+      type:
+        list:
+          elementType:
+            namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MetricsCollector
+          elementRelationship: associative
+      default:
+      - StatementLatency
+      - InnoDB
+      - Replication
+      - BinaryLogs
+    - name: enabled
+      type:
+        scalar: boolean
+      default: true
+    - name: interval
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 30s
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackup
   map:
     fields:
@@ -497,6 +521,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maintenanceWindow
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MaintenanceWindow
+    - name: monitoring
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MonitoringSpec
     - name: mysqld
       type:
         map:

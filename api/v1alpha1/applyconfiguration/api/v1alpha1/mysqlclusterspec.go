@@ -59,6 +59,10 @@ type MySQLClusterSpecApplyConfiguration struct {
 	Hibernate *bool `json:"hibernate,omitempty"`
 	// Backup says when, how and to where the cluster is backed up. Without it nothing is.
 	Backup *BackupSpecApplyConfiguration `json:"backup,omitempty"`
+	// Monitoring has metrics of the members' MySQL servers exported. Without it nothing is: a pod for each cluster takes room that the
+	// administrator has to give, and an upgrade of the operator must not start one beside every cluster that is there.
+	// "monitoring: {}" is enough.
+	Monitoring *MonitoringSpecApplyConfiguration `json:"monitoring,omitempty"`
 	// Bootstrap says what a new cluster begins with: an empty database unless it is set. It counts once, and cannot be
 	// changed.
 	Bootstrap *BootstrapSpecApplyConfiguration `json:"bootstrap,omitempty"`
@@ -169,6 +173,14 @@ func (b *MySQLClusterSpecApplyConfiguration) WithHibernate(value bool) *MySQLClu
 // If called multiple times, the Backup field is set to the value of the last call.
 func (b *MySQLClusterSpecApplyConfiguration) WithBackup(value *BackupSpecApplyConfiguration) *MySQLClusterSpecApplyConfiguration {
 	b.Backup = value
+	return b
+}
+
+// WithMonitoring sets the Monitoring field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Monitoring field is set to the value of the last call.
+func (b *MySQLClusterSpecApplyConfiguration) WithMonitoring(value *MonitoringSpecApplyConfiguration) *MySQLClusterSpecApplyConfiguration {
+	b.Monitoring = value
 	return b
 }
 

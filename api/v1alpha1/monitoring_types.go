@@ -1,0 +1,73 @@
+package v1alpha1
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MonitoringSpec says how the metrics of the members' MySQL servers are exported. The Deployment <name>-metrics, one small pod,
+// reads them over mutual TLS as the account nairobi_metrics, which may read status and nothing else, and serves them at /metrics on
+// port 9104. Where the API server has the kind PodMonitor (monitoring.coreos.com), the operator makes one for the cluster.
+type MonitoringSpec struct {
+	// Enabled, true unless set, runs the Deployment. With false it is removed, and so are its PodMonitor and its certificate.
+	// +kubebuilder:default=true
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Collectors are the groups of metrics that are exported beside those that always are: mysql_up, connections, statements by kind,
+	// uptime, version and the expiry of the server's certificate. All but Errors unless set; docs/metrics.md lists the metrics of each.
+	// +kubebuilder:default={"StatementLatency","InnoDB","Replication","BinaryLogs"}
+	// +kubebuilder:validation:MaxItems=5
+	// +listType=set
+	// +optional
+	Collectors []MetricsCollector `json:"collectors,omitempty"`
+
+	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 10m; 30s unless set. It is written into the PodMonitor;
+	// a Prometheus that finds the pod in another way has an interval of its own.
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) >= duration('10s') && duration(self) <= duration('10m')",message="must be a duration from 10s to 10m; for example 30s"
+	// +optional
+	Interval *metav1.Duration `json:"interval,omitempty"`
+}
+
+// MetricsCollector is a group of metrics.
+// +kubebuilder:validation:Enum=StatementLatency;InnoDB;Replication;BinaryLogs;Errors
+type MetricsCollector string
+
+const (
+	// CollectStatementLatency: a histogram of how long statements took, and how many failed.
+	CollectStatementLatency MetricsCollector = "StatementLatency"
+	// CollectInnoDB: buffer pool, redo log, row locks, history list.
+	CollectInnoDB MetricsCollector = "InnoDB"
+	// CollectReplication: the replica's threads and lag, and waits for semi-synchronous acknowledgements.
+	CollectReplication MetricsCollector = "Replication"
+	// CollectBinaryLogs: number and size of the binary logs.
+	CollectBinaryLogs MetricsCollector = "BinaryLogs"
+	// CollectErrors: how often each error of the server was raised. Each error that occurs is a series of its own.
+	CollectErrors MetricsCollector = "Errors"
+)
+
+// DefaultMetricsInterval is how often the metrics are scraped unless spec.monitoring.interval is set.
+const DefaultMetricsInterval = 30 * time.Second
+
+// DefaultMetricsCollectors are those of a cluster whose spec names none.
+var DefaultMetricsCollectors = []MetricsCollector{CollectStatementLatency, CollectInnoDB, CollectReplication, CollectBinaryLogs}
+
+// EffectiveMonitoring is how the cluster is monitored, with the defaults filled in; nil for not at all.
+func (c *MySQLCluster) EffectiveMonitoring() *MonitoringSpec {
+	if c == nil || c.Spec.Monitoring == nil || c.Spec.Monitoring.Enabled != nil && !*c.Spec.Monitoring.Enabled {
+		return nil
+	}
+	m := c.Spec.Monitoring.DeepCopy()
+	if m.Collectors == nil {
+		m.Collectors = slices.Clone(DefaultMetricsCollectors)
+	}
+	if m.Interval == nil {
+		m.Interval = &metav1.Duration{Duration: DefaultMetricsInterval}
+	}
+	return m
+}

@@ -45,11 +45,8 @@ type flags struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && pod.IsCommand(os.Args[1]) {
+	if len(os.Args) > 1 && (pod.IsCommand(os.Args[1]) || os.Args[1] == resources.CommandMetrics) {
 		os.Exit(runPod(os.Args[1:]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == resources.CommandMetrics {
-		os.Exit(runMetrics(ctrl.SetupSignalHandler(), os.Args[2:], os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == commandDoctor {
 		ctrl.SetLogger(logr.Discard()) // what is found is in the report
@@ -77,7 +74,7 @@ func main() {
 // build is what the linker set.
 func build() manager.Build { return manager.Build{Version: version, Commit: commit, Date: date} }
 
-// runPod does the work of a backup pod, whose log is as the operator's is by default.
+// runPod does the work of a pod of a cluster, whose log is as the operator's is by default.
 func runPod(arguments []string) int {
 	log, err := newLogger(flags{})
 	if err != nil {
@@ -85,6 +82,9 @@ func runPod(arguments []string) int {
 		return 1
 	}
 	ctrl.SetLogger(log)
+	if arguments[0] == resources.CommandMetrics {
+		return exportMetrics(ctrl.SetupSignalHandler(), arguments[1:], log.WithValues("version", version), os.Stderr)
+	}
 	return pod.Run(ctrl.SetupSignalHandler(), arguments, log, version)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -23,6 +24,21 @@ import (
 type metricsFlags struct {
 	address string
 	options exporter.Options
+}
+
+// exportMetrics exports the metrics of a cluster's members until ctx ends, and returns the exit code.
+func exportMetrics(ctx context.Context, arguments []string, log logr.Logger, errors io.Writer) int {
+	f, err := parseMetricsFlags(arguments, errors)
+	f.options.Clock, f.options.Logger = clock.RealClock{}, log
+	if err != nil {
+		fmt.Fprintln(errors, resources.CommandMetrics+":", err)
+		return exitUsage
+	}
+	if err := serveMetrics(ctx, f); err != nil {
+		log.Error(err, "the exporter stops")
+		return exitFailed
+	}
+	return exitWell
 }
 
 func parseMetricsFlags(arguments []string, errors io.Writer) (metricsFlags, error) {
@@ -53,24 +69,6 @@ func parseMetricsFlags(arguments []string, errors io.Writer) (metricsFlags, erro
 	return f, nil
 }
 
-// runMetrics exports the metrics of a cluster's members until ctx ends, and returns the exit code.
-func runMetrics(ctx context.Context, arguments []string, errors io.Writer) int {
-	f, err := parseMetricsFlags(arguments, errors)
-	if err == nil {
-		f.options.Clock = clock.RealClock{}
-		f.options.Logger, err = newLogger(flags{})
-	}
-	if err != nil {
-		fmt.Fprintln(errors, resources.CommandMetrics+":", err)
-		return exitUsage
-	}
-	if err := serveMetrics(ctx, f); err != nil {
-		f.options.Logger.Error(err, "the exporter stops")
-		return exitFailed
-	}
-	return exitWell
-}
-
 func serveMetrics(ctx context.Context, f metricsFlags) error {
 	e, err := exporter.New(f.options)
 	if err != nil {
@@ -81,6 +79,6 @@ func serveMetrics(ctx context.Context, f metricsFlags) error {
 	if err != nil {
 		return fmt.Errorf("serve the metrics: %w", err)
 	}
-	f.options.Logger.Info("exporting metrics", "version", version, "address", listener.Addr().String(), "cluster", f.options.Namespace+"/"+f.options.Cluster)
+	f.options.Logger.Info("exporting metrics", "address", listener.Addr().String(), "cluster", f.options.Namespace+"/"+f.options.Cluster)
 	return e.Serve(ctx, listener)
 }

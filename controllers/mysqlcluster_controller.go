@@ -68,7 +68,6 @@ func options(workers int) controller.Options {
 // MySQLClusterReconciler looks after MySQLClusters, pass by pass. Its parts know some of those before them, and none after them.
 type MySQLClusterReconciler struct {
 	*pass.Ports
-	announcer     *announce.Announcer
 	objects       *objects.Objects
 	recordKeeper  *records.Keeper
 	identities    *identity.Identities
@@ -89,24 +88,24 @@ type MySQLClusterReconciler struct {
 func NewMySQLClusterReconciler(ports pass.Ports) *MySQLClusterReconciler {
 	ports.Caches = pass.NewCaches()
 	r := &MySQLClusterReconciler{Ports: &ports}
-	r.announcer = &announce.Announcer{Ports: r.Ports}
+	announcer := &announce.Announcer{Ports: r.Ports}
 	r.objects = &objects.Objects{Ports: r.Ports}
-	r.recordKeeper = &records.Keeper{Ports: r.Ports, Announcer: r.announcer, Objects: r.objects}
+	r.recordKeeper = &records.Keeper{Ports: r.Ports, Announcer: announcer, Objects: r.objects}
 	r.identities = &identity.Identities{Ports: r.Ports, Objects: r.objects}
-	r.releaser = &release.Releaser{Ports: r.Ports, Announcer: r.announcer, Objects: r.objects}
+	r.releaser = &release.Releaser{Ports: r.Ports, Announcer: announcer, Objects: r.objects}
 	r.access = &access.Access{Ports: r.Ports, Releaser: r.releaser}
 	r.cloudObserver = &observe.Cloud{Ports: r.Ports}
 	r.mysqlObserver = &observe.Database{Ports: r.Ports}
 	archive := &backups.Archive{Ports: r.Ports, Objects: r.objects}
 	r.restorer = &restore.Restorer{Ports: r.Ports, Objects: r.objects}
-	r.executor = &execute.Executor{Ports: r.Ports, Announcer: r.announcer, Database: r.mysqlObserver, Archive: archive, Restorer: r.restorer}
+	r.executor = &execute.Executor{Ports: r.Ports, Announcer: announcer, Database: r.mysqlObserver, Archive: archive, Restorer: r.restorer}
 	r.decider = &decide.Decider{Ports: r.Ports, Executor: r.executor}
 	snapshots := &backups.Snapshots{Ports: r.Ports}
 	logins := &podlogin.Logins{Ports: r.Ports, Objects: r.objects, Database: r.mysqlObserver}
 	r.backups = &backups.Backups{Ports: r.Ports, Objects: r.objects, Logins: logins, Archive: archive, Restorer: r.restorer, Snapshots: snapshots}
 	r.monitoring = &monitoring.Monitoring{Ports: r.Ports, Objects: r.objects, Logins: logins, Optional: &monitoring.Optional{Ports: r.Ports, Objects: r.objects}}
 	r.publisher = &publish.Publisher{Ports: r.Ports, Objects: r.objects}
-	r.reporter = &status.Reporter{Ports: r.Ports, Announcer: r.announcer, Backups: r.backups}
+	r.reporter = &status.Reporter{Ports: r.Ports, Announcer: announcer, Backups: r.backups}
 	return r
 }
 

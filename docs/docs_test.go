@@ -2,6 +2,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/exporter"
 )
 
 const (
@@ -355,5 +358,39 @@ func TestKubectlNamesOurKinds(t *testing.T) {
 	}
 	if shown == 0 {
 		t.Error("no command was found")
+	}
+}
+
+// metricRow is a row of metrics.md.
+var metricRow = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ([a-z]+) \\| ?([`a-z_, ]*) \\| (.+) \\|$")
+
+// TestMetricsHasARowForEveryMetricOfMembers and none for another. That real servers export all of them is a test of
+// internal/mysql/exporter; those of the operator are compared in internal/manager.
+func TestMetricsHasARowForEveryMetricOfMembers(t *testing.T) {
+	_, section, found := strings.Cut(read(t, "metrics.md"), "\n## Metrics of members\n")
+	if !found {
+		t.Fatal("metrics.md has no section Metrics of members")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	documented := map[string]string{}
+	for part := range strings.SplitSeq(section, "\n### ") {
+		collector, _, _ := strings.Cut(part, "\n")
+		for _, row := range metricRow.FindAllStringSubmatch(part, -1) {
+			documented[row[1]] = strings.Join([]string{strings.Trim(collector, "`"), row[2], strings.ReplaceAll(row[3], "`", ""), row[4]}, " | ")
+		}
+	}
+	exported, err := exporter.Documented()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range exported {
+		want := strings.Join([]string{cmp.Or(m.Collector, "Always"), m.Type, strings.Join(m.Labels, ", "), m.Help}, " | ")
+		if documented[m.Name] != want {
+			t.Errorf("metrics.md says of %s: %q, want %q", m.Name, documented[m.Name], want)
+		}
+		delete(documented, m.Name)
+	}
+	for name := range documented {
+		t.Errorf("metrics.md has %s, which is not exported", name)
 	}
 }

@@ -238,6 +238,9 @@ var ruled = map[string]func(evil string) []change{
 	"spec.maintenanceWindow.timeZone": func(evil string) []change {
 		return []change{set("maintenanceWindow.schedule", "0 3 * * SUN"), set("maintenanceWindow.duration", "2h"), set("maintenanceWindow.timeZone", "Africa/Nairobi"+evil)}
 	},
+	"spec.monitoring.interval": func(evil string) []change {
+		return []change{set("monitoring", map[string]any{"interval": "30s" + evil})}
+	},
 	"spec.backup.stallTimeout": func(evil string) []change {
 		return []change{set("backup", map[string]any{"destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}, "stallTimeout": "10m" + evil})}
 	},
@@ -370,7 +373,7 @@ func settingRows() []row {
 // TestCreate sends every row to a real API server and looks for the words that a user sees.
 func TestCreate(t *testing.T) {
 	api := api(t)
-	for part, rows := range map[string][]row{"spec": specRows(), "aws": awsRows(), "storage": storageRows(), "mysqld": settingRows(), "backup": backupRows()} {
+	for part, rows := range map[string][]row{"spec": specRows(), "aws": awsRows(), "storage": storageRows(), "mysqld": settingRows(), "backup": backupRows(), "monitoring": monitoringRows()} {
 		for _, r := range rows {
 			t.Run(part+"/"+r.name, func(t *testing.T) {
 				err := api.Create(t.Context(), cluster(t, "orders", r.changes...), client.DryRunAll)

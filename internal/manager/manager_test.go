@@ -46,7 +46,7 @@ var kinds = map[string][]metav1.APIResource{
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, {Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true},
 	},
 	"/apis/batch/v1":                     {{Name: "jobs", Kind: "Job", Namespaced: true}, {Name: "cronjobs", Kind: "CronJob", Namespaced: true}},
-	"/apis/apps/v1":                      {{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}},
+	"/apis/apps/v1":                      {{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}, {Name: "deployments", Kind: "Deployment", Namespaced: true}},
 	"/apis/rbac.authorization.k8s.io/v1": {{Name: "roles", Kind: "Role", Namespaced: true}, {Name: "rolebindings", Kind: "RoleBinding", Namespaced: true}},
 	"/apis/discovery.k8s.io/v1":          {{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}},
 	"/apis/mysql.alx.ke/v1alpha1":        {{Name: "mysqlclusters", Kind: "MySQLCluster", Namespaced: true}, {Name: "mysqlbackups", Kind: "MySQLBackup", Namespaced: true}},
@@ -95,16 +95,24 @@ func (s *apiServer) listed(path string) []url.Values {
 
 // operator puts an operator together for an API server of its own.
 func operator(t *testing.T) (*Operator, *apiServer) {
+	registry := prometheus.NewRegistry()
+	op, s := operatorWith(t, registry)
+	s.metrics = registry
+	return op, s
+}
+
+// operatorWith puts it together with a registry.
+func operatorWith(t *testing.T, registry prometheus.Registerer) (*Operator, *apiServer) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	s := &apiServer{asked: map[string][]url.Values{}, closed: make(chan struct{}), metrics: prometheus.NewRegistry()}
+	s := &apiServer{asked: map[string][]url.Values{}, closed: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(s.closed) })
 	op, err := New(&rest.Config{Host: server.URL}, Options{
 		Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: "cluster.local", Workers: 1,
 		MetricsAddress: "0", ProbeAddress: "0", WebhookCertificates: webhook.CertificatesNone,
-		Surroundings: Surroundings{Registry: s.metrics, Shared: true},
+		Surroundings: Surroundings{Registry: registry, Shared: true},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The operator's image: one static binary, the public certificate authorities, nothing else.
+# The operator's image: two static binaries, the public certificate authorities, nothing else.
 # test/lab/deploy builds the same contents without Docker; keep the two alike.
 ARG GO_VERSION=1.26
 
@@ -13,7 +13,9 @@ ARG VERSION=unknown COMMIT=unknown DATE=unknown
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath \
     -ldflags="-s -w -X main.version=${VERSION} -X main.commit=${COMMIT} -X main.date=${DATE}" \
-    -o /manager .
+    -o /manager . && \
+    CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath \
+    -ldflags="-s -w -X main.version=${VERSION}" -o /exporter ./cmd/exporter
 
 FROM scratch
 ARG VERSION=unknown COMMIT=unknown DATE=unknown
@@ -26,5 +28,6 @@ LABEL org.opencontainers.image.title="nairobi-mysql-operator" \
       org.opencontainers.image.created="${DATE}"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /manager /manager
+COPY --from=build /exporter /exporter
 USER 65532:65532
 ENTRYPOINT ["/manager"]

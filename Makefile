@@ -113,8 +113,9 @@ verify: ## Fail when generated files are not what the code says: code, CRDs, RBA
 	@hack/verify.sh
 
 .PHONY: build
-build: ## The operator's binary, as bin/manager.
+build: ## The operator's binary, as bin/manager, and what exports metrics, as bin/exporter.
 	@CGO_ENABLED=0 go build -trimpath -ldflags='$(LDFLAGS)' -o bin/manager .
+	@CGO_ENABLED=0 go build -trimpath -ldflags='$(LDFLAGS)' -o bin/exporter ./cmd/exporter
 
 .PHONY: run
 run: ## Run the operator here, against the cluster of the current kubeconfig.

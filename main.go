@@ -26,7 +26,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // Set by the linker; see the Makefile.
@@ -45,7 +44,7 @@ type flags struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && (pod.IsCommand(os.Args[1]) || os.Args[1] == resources.CommandMetrics) {
+	if len(os.Args) > 1 && pod.IsCommand(os.Args[1]) {
 		os.Exit(runPod(os.Args[1:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == commandDoctor {
@@ -74,7 +73,7 @@ func main() {
 // build is what the linker set.
 func build() manager.Build { return manager.Build{Version: version, Commit: commit, Date: date} }
 
-// runPod does the work of a pod of a cluster, whose log is as the operator's is by default.
+// runPod does the work of a backup pod, whose log is as the operator's is by default.
 func runPod(arguments []string) int {
 	log, err := newLogger(flags{})
 	if err != nil {
@@ -82,9 +81,6 @@ func runPod(arguments []string) int {
 		return 1
 	}
 	ctrl.SetLogger(log)
-	if arguments[0] == resources.CommandMetrics {
-		return exportMetrics(ctrl.SetupSignalHandler(), arguments[1:], log.WithValues("version", version), os.Stderr)
-	}
 	return pod.Run(ctrl.SetupSignalHandler(), arguments, log, version)
 }
 

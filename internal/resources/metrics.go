@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	// CommandMetrics is the subcommand of the operator's image that exports metrics.
-	CommandMetrics = "metrics"
+	// exporterProgram is the program of the operator's image that exports metrics.
+	exporterProgram = "/exporter"
 	// MetricsPort is where it serves them.
 	MetricsPort = 9104
 	// metricsPortName names the port.
@@ -64,14 +64,15 @@ func Metrics(c *v1alpha1.MySQLCluster, m *v1alpha1.MonitoringSpec, image string)
 	container := hardened(corev1ac.Container()).
 		WithName(ComponentMetrics).
 		WithImage(image).
-		WithArgs(CommandMetrics, "--namespace="+c.Namespace, "--cluster="+c.Name, "--members="+strings.Join(members, ","), "--collectors="+strings.Join(collectors, ",")).
+		WithCommand(exporterProgram).
+		WithArgs(fmt.Sprintf("--bind-address=:%d", MetricsPort), fmt.Sprintf("--port=%d", v1alpha1.MySQLPort), "--tls="+task.TLSDir, "--namespace="+c.Namespace, "--cluster="+c.Name, "--members="+strings.Join(members, ","), "--collectors="+strings.Join(collectors, ",")).
 		// Garbage is collected early: the pod has little to do, and room is what it costs.
 		WithEnv(corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValue("20MiB"), corev1ac.EnvVar().WithName("GOGC").WithValue("25")).
 		WithPorts(corev1ac.ContainerPort().WithName(metricsPortName).WithContainerPort(MetricsPort).WithProtocol(corev1.ProtocolTCP)).
 		WithReadinessProbe(corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath("/healthz").WithPort(intstr.FromString(metricsPortName)))).
 		WithVolumeMounts(corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(task.TLSDir).WithReadOnly(true)).
 		WithResources(corev1ac.ResourceRequirements().
-			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")}).
+			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("24Mi")}).
 			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}))
 	pod := corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).

@@ -18,9 +18,10 @@ const (
 	imageName = "ghcr.io/alx-ke/nairobi-mysql-operator"
 	// imageUser is the user of the Dockerfile.
 	imageUser = "65532:65532"
-	// manager and certificates are where the Dockerfile puts its two files, without the leading slash; the latter is also
-	// where it takes it from.
+	// manager, exporter and certificates are where the Dockerfile puts its files, without the leading slash; the last is also where it
+	// takes it from.
 	manager      = "manager"
+	exporter     = "exporter"
 	certificates = "etc/ssl/certs/ca-certificates.crt"
 	// tagDigits is how many hex digits of an image's digest make its tag.
 	tagDigits = 12
@@ -63,23 +64,25 @@ func (l *Lab) buildOperatorImage(ctx context.Context, version string) (v1.Image,
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	binary := filepath.Join(dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+version, "-o", binary, ".")
-	build.Dir, build.Env = l.Root, append(os.Environ(), "CGO_ENABLED=0")
-	if _, err := output(build); err != nil {
-		return nil, fmt.Errorf("build the operator: %w", err)
+	for name, source := range map[string]string{manager: ".", exporter: "./cmd/exporter"} {
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+version, "-o", filepath.Join(dir, name), source)
+		build.Dir, build.Env = l.Root, append(os.Environ(), "CGO_ENABLED=0")
+		if _, err := output(build); err != nil {
+			return nil, fmt.Errorf("build %s: %w", name, err)
+		}
 	}
-	made, err := operatorImage(binary, "/"+certificates)
+	made, err := operatorImage(dir, "/"+certificates)
 	if err != nil {
 		return nil, fmt.Errorf("make the operator's image: %w", err)
 	}
 	return made, nil
 }
 
-// operatorImage makes the image of the Dockerfile from the two files that the Dockerfile copies.
-func operatorImage(binary, authorities string) (v1.Image, error) {
+// operatorImage makes the image of the Dockerfile from the files that the Dockerfile copies: the programs in a folder, and the certificates.
+func operatorImage(programs, authorities string) (v1.Image, error) {
 	return image.Make(image.Tree{
-		manager:      {From: binary, Mode: 0o755},
+		manager:      {From: filepath.Join(programs, manager), Mode: 0o755},
+		exporter:     {From: filepath.Join(programs, exporter), Mode: 0o755},
 		certificates: {From: authorities, Mode: 0o644},
 	}, image.Config{User: imageUser, Entrypoint: []string{"/" + manager}})
 }

@@ -23,10 +23,16 @@ func source(t *testing.T, text string) string {
 	return path
 }
 
-// imageOf makes an operator image of two files with these texts.
+// imageOf makes an operator image of programs and certificates with these texts.
 func imageOf(t *testing.T, binary, authorities string) v1.Image {
 	t.Helper()
-	image, err := operatorImage(source(t, binary), source(t, authorities))
+	programs := t.TempDir()
+	for _, name := range []string{manager, exporter} {
+		if err := os.WriteFile(filepath.Join(programs, name), []byte(binary), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image, err := operatorImage(programs, source(t, authorities))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +66,10 @@ func TestTheImageIsWhatTheDockerfileSays(t *testing.T) {
 			t.Errorf("the Dockerfile does not copy anything to /%s", path)
 		}
 	}
-	if mode := files[manager]; mode != 0o755 {
-		t.Errorf("the operator has mode %v", mode)
+	for _, program := range []string{manager, exporter} {
+		if mode := files[program]; mode != 0o755 {
+			t.Errorf("%s has mode %v", program, mode)
+		}
 	}
 }
 

@@ -249,6 +249,24 @@ func TestMonitoring(t *testing.T) {
 	m.change(func(s *v1alpha1.MySQLClusterSpec) { s.Monitoring.Enabled = ptr.To(false) })
 	m.gone("a cluster that is not to be monitored")
 
+	// A kind that is taken away again is no trouble, and is not asked for in each pass.
+	m.change(func(s *v1alpha1.MySQLClusterSpec) { s.Monitoring.Enabled = ptr.To(true) })
+	m.comes("all of it once more", func() bool { return m.podMonitor() != nil })
+	must(t, kube.Delete(t.Context(), crd))
+	for deadline := time.Now().Add(patience); !apierrors.IsNotFound(kube.Get(t.Context(), client.ObjectKeyFromObject(crd), crd)); time.Sleep(watchPause) {
+		if time.Now().After(deadline) {
+			t.Fatal("the kind does not go")
+		}
+	}
+	before = m.counted.seen["patch podmonitors"]
+	for range 20 {
+		m.clock.SetTime(m.clock.Now().Add(time.Minute))
+		m.quiet()
+	}
+	if n := m.counted.seen["patch podmonitors"] - before; n > 3 {
+		t.Errorf("within 20 minutes the operator tried %d times to write a PodMonitor", n)
+	}
+
 	// Every right for it is used. To list and to watch is the cache's.
 	for verb := range m.verbs() {
 		if m.counted.seen[verb] == 0 {

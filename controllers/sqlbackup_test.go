@@ -62,6 +62,7 @@ func TestBackupsWithServers(t *testing.T) {
 			return w.o.Caches.Of(client.ObjectKeyFromObject(w.cluster), pass.KeyOf(w.cluster.UID)).Logins[mysql.BackupUser] != ""
 		})
 		w.whatBackupsNeed()
+		w.metricsAreRead()
 		w.health()
 		w.accountReturns()
 		w.snapshots()

@@ -63,7 +63,7 @@ func (r *Optional) Ensure(ctx context.Context, s *pass.Pass, want *v1alpha1.Moni
 		}
 		problem, err := r.Objects.Aside(s, o.kind.Kind+" "+object.GetName(), object, func() error { return r.apply(ctx, s, object) })
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // the kind is gone
-			r.note(o.kind, false)
+			r.record(o.kind, false)
 			continue
 		}
 		if err != nil {
@@ -127,11 +127,11 @@ func (r *Optional) served(kind schema.GroupVersionKind) (bool, error) {
 	if err != nil && !meta.IsNoMatchError(err) {
 		return false, fmt.Errorf("find kind %s: %w", kind.Kind, err)
 	}
-	r.note(kind, err == nil)
+	r.record(kind, err == nil)
 	return err == nil, nil
 }
 
-func (r *Optional) note(kind schema.GroupVersionKind, served bool) {
+func (r *Optional) record(kind schema.GroupVersionKind, served bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,15 +34,15 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
-// podMonitorCRD is what prometheus-operator installs, without its schema.
-const podMonitorCRD = `
+// monitorCRD is what prometheus-operator installs for a kind, without its schema.
+const monitorCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: podmonitors.monitoring.coreos.com}
+metadata: {name: %[2]ss.monitoring.coreos.com}
 spec:
   group: monitoring.coreos.com
   scope: Namespaced
-  names: {kind: PodMonitor, listKind: PodMonitorList, plural: podmonitors, singular: podmonitor}
+  names: {kind: %[1]s, listKind: %[1]sList, plural: %[2]ss, singular: %[2]s}
   versions:
   - name: v1
     served: true
@@ -59,13 +61,10 @@ func (r *requests) wrap(behind http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		verbs := map[string]string{http.MethodGet: "get", http.MethodPatch: "patch", http.MethodDelete: "delete", http.MethodPost: "create"}
 		resource := ""
-		for _, known := range []string{"deployments", "podmonitors", "monitoring.coreos.com"} {
+		for _, known := range []string{"deployments", "podmonitors", "prometheusrules", "monitoring.coreos.com"} {
 			if resource == "" && strings.Contains(request.URL.Path, known) {
 				resource = known
 			}
-		}
-		if strings.HasPrefix(request.URL.Path, "/apis/monitoring.coreos.com/") && strings.Contains(request.URL.Path, "podmonitors") {
-			resource = "podmonitors"
 		}
 		if resource != "" {
 			r.mu.Lock()
@@ -157,6 +156,16 @@ func (m *monitored) quiet() {
 	}
 }
 
+// install adds a kind of prometheus-operator's to the API server.
+func (m *monitored) install(kind string) *unstructured.Unstructured {
+	m.t.Helper()
+	crd := &unstructured.Unstructured{}
+	must(m.t, yaml.Unmarshal(fmt.Appendf(nil, monitorCRD, kind, strings.ToLower(kind)), &crd.Object))
+	must(m.t, kube.Create(m.t.Context(), crd))
+	m.t.Cleanup(func() { _ = kube.Delete(context.Background(), crd) })
+	return crd
+}
+
 func (m *monitored) has(obj client.Object, name string) bool {
 	m.t.Helper()
 	err := kube.Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: name}, obj)
@@ -168,9 +177,13 @@ func (m *monitored) has(obj client.Object, name string) bool {
 }
 
 func (m *monitored) podMonitor() *unstructured.Unstructured {
+	return m.monitor(resources.PodMonitorKind)
+}
+
+func (m *monitored) monitor(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	m.t.Helper()
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(resources.PodMonitorKind)
+	u.SetGroupVersionKind(kind)
 	if !m.has(u, "orders-metrics") {
 		return nil
 	}
@@ -212,11 +225,13 @@ func TestMonitoring(t *testing.T) {
 		t.Errorf("20 passes asked %d times for a kind that is not there", n)
 	}
 
-	crd := &unstructured.Unstructured{}
-	must(t, yaml.Unmarshal([]byte(podMonitorCRD), &crd.Object))
-	must(t, kube.Create(t.Context(), crd))
-	t.Cleanup(func() { _ = kube.Delete(context.Background(), crd) })
+	crd := m.install("PodMonitor")
 	m.comes("a PodMonitor after its kind", func() bool { return m.podMonitor() != nil })
+	m.install("PrometheusRule")
+	m.comes("alerts after their kind", func() bool { return m.monitor(resources.PrometheusRuleKind) != nil })
+	if groups, _, _ := unstructured.NestedSlice(m.monitor(resources.PrometheusRuleKind).Object, "spec", "groups"); !strings.Contains(fmt.Sprint(groups...), fmt.Sprintf(`namespace=%q,cluster="orders"`, m.namespace)) {
+		t.Errorf("the alerts are not the cluster's: %v", groups)
+	}
 	u := m.podMonitor()
 	if !pass.OwnedBy(u, m.cluster) || intervalOf(u) != "30s" {
 		t.Errorf("the PodMonitor is %v", u.Object)
@@ -245,7 +260,9 @@ func TestMonitoring(t *testing.T) {
 	m.change(func(s *v1alpha1.MySQLClusterSpec) { s.Hibernate = true })
 	m.gone("a cluster that hibernates")
 	m.change(func(s *v1alpha1.MySQLClusterSpec) { s.Hibernate = false })
-	m.comes("all of it again", func() bool { return m.has(&appsv1.Deployment{}, "orders-metrics") && m.podMonitor() != nil })
+	m.comes("all of it again", func() bool {
+		return m.has(&appsv1.Deployment{}, "orders-metrics") && m.podMonitor() != nil && m.monitor(resources.PrometheusRuleKind) != nil
+	})
 	m.change(func(s *v1alpha1.MySQLClusterSpec) { s.Monitoring.Enabled = ptr.To(false) })
 	m.gone("a cluster that is not to be monitored")
 
@@ -284,13 +301,13 @@ func (m *monitored) verbs() map[string]bool {
 	for _, rule := range role.Rules {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
-				if (resource == "deployments" || resource == "podmonitors") && !slices.Contains([]string{"list", "watch", "create"}, verb) {
+				if slices.Contains([]string{"deployments", "podmonitors", "prometheusrules"}, resource) && !slices.Contains([]string{"list", "watch", "create"}, verb) {
 					found[verb+" "+resource] = true
 				}
 			}
 		}
 	}
-	if len(found) != 5 {
+	if len(found) != 8 {
 		m.t.Errorf("the rights are %v", slices.Collect(maps.Keys(found)))
 	}
 	return found
@@ -317,8 +334,10 @@ func (m *monitored) gone(of string) {
 			m.t.Errorf("%s has a %T", of, obj)
 		}
 	}
-	if m.podMonitor() != nil {
-		m.t.Errorf("%s has a PodMonitor", of)
+	for _, kind := range []schema.GroupVersionKind{resources.PodMonitorKind, resources.PrometheusRuleKind} {
+		if m.monitor(kind) != nil {
+			m.t.Errorf("%s has a %s", of, kind.Kind)
+		}
 	}
 }
 

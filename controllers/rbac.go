@@ -31,7 +31,7 @@ package controllers
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=list;watch;create;patch;delete
 // The Deployment that exports metrics, and the PodMonitor by which prometheus-operator finds it.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;prometheusrules,verbs=get;create;patch;delete
 // The claim of the archive's pod grows.
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;patch
 //

@@ -101,7 +101,7 @@ var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Ver
 
 // PodMonitor has prometheus-operator scrape the pod. The samples keep the label namespace that the exporter gives them.
 func PodMonitor(c *v1alpha1.MySQLCluster, m *v1alpha1.MonitoringSpec) *unstructured.Unstructured {
-	u := Unstructured(c, PodMonitorKind, MetricsName(c.Name), ComponentMetrics)
+	u := unstructuredOf(c, PodMonitorKind, MetricsName(c.Name), ComponentMetrics)
 	matchLabels := map[string]any{}
 	for name, value := range metricsSelector(c) {
 		matchLabels[name] = value
@@ -116,8 +116,18 @@ func PodMonitor(c *v1alpha1.MySQLCluster, m *v1alpha1.MonitoringSpec) *unstructu
 	return u
 }
 
-// Unstructured is an object of the cluster's of a kind that this program has no type for, without its spec.
-func Unstructured(c *v1alpha1.MySQLCluster, kind schema.GroupVersionKind, name, component string) *unstructured.Unstructured {
+// PrometheusRuleKind is the kind by which prometheus-operator finds alerts.
+var PrometheusRuleKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"}
+
+// PrometheusRule has Prometheus evaluate rules about the cluster.
+func PrometheusRule(c *v1alpha1.MySQLCluster, spec map[string]any) *unstructured.Unstructured {
+	u := unstructuredOf(c, PrometheusRuleKind, MetricsName(c.Name), ComponentMetrics)
+	u.Object["spec"] = spec
+	return u
+}
+
+// unstructuredOf is an object of the cluster's of a kind that this program has no type for, without its spec.
+func unstructuredOf(c *v1alpha1.MySQLCluster, kind schema.GroupVersionKind, name, component string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(kind)
 	u.SetNamespace(c.Namespace)

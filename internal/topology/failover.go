@@ -370,7 +370,7 @@ func (o Observed) patience(row Membership) Finding {
 		limit = returnPatience
 		finding.Message = "mysqld of the primary " + m.Name + " is down; waiting a moment for its restart"
 	}
-	if limit < coolPatience && o.Records.Failovers.spent(o.Now) {
+	if limit < coolPatience && o.Records.failoversSpent(o.Now) {
 		limit = coolPatience
 		finding = Finding{v1alpha1.ReasonCoolDown, fmt.Sprintf("the primary %s does not answer; %d before it were replaced within minutes, so that this one is given %s to return", m.Name, failoverBurst, coolPatience)}
 	}

@@ -366,7 +366,7 @@ func TestFailoversAreLimited(t *testing.T) {
 	s.member(0).SilentSince = s.observed.Now.Add(-5 * time.Second)
 	records := func(ago ...time.Duration) (r ClusterRecord) {
 		for _, d := range ago {
-			r.Failovers.spend(s.observed.Now.Add(-d))
+			r.spendFailover(s.observed.Now.Add(-d))
 		}
 		return r
 	}

@@ -26,7 +26,7 @@ func (p *failover) depose(row Membership, successor string) {
 	}
 	if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
 		if p.plan.Records.FencedPrimary != in.ID {
-			p.plan.Records.Failovers.spend(p.Now)
+			p.plan.Records.spendFailover(p.Now)
 		}
 		p.plan.Records.FencedPrimary = in.ID
 		p.stop(m, in)

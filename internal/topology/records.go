@@ -101,13 +101,13 @@ type Failovers struct {
 	FailoversPaidAt int64 `json:"failoversPaidAt,omitempty"`
 }
 
-// spend takes a failover by mere silence from those that may follow each other at once.
-func (f *Failovers) spend(now time.Time) {
+// spendFailover takes a failover by mere silence from those that may follow each other at once.
+func (f *Failovers) spendFailover(now time.Time) {
 	f.FailoversPaidAt = max(f.FailoversPaidAt, now.Unix()) + int64(failoverInterval.Seconds())
 }
 
-// spent says whether so many followed each other that the next waits for coolPatience.
-func (f Failovers) spent(now time.Time) bool {
+// failoversSpent says whether so many followed each other that the next waits for coolPatience.
+func (f Failovers) failoversSpent(now time.Time) bool {
 	return f.FailoversPaidAt-now.Unix() > (failoverBurst-1)*int64(failoverInterval.Seconds())
 }
 

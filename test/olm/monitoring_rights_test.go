@@ -9,8 +9,9 @@ import "github.com/alx-ke/nairobi-mysql-operator/test/scorecard/check"
 func ofMonitoring() map[check.Use]string {
 	unseen := map[check.Use]string{}
 	for resource, verbs := range map[check.Use][]string{
-		{Group: "apps", Resource: "deployments"}:                  {"create", "patch", "delete"},
-		{Group: "monitoring.coreos.com", Resource: "podmonitors"}: {"get", "create", "patch", "delete"},
+		{Group: "apps", Resource: "deployments"}:                      {"create", "patch", "delete"},
+		{Group: "monitoring.coreos.com", Resource: "podmonitors"}:     {"get", "create", "patch", "delete"},
+		{Group: "monitoring.coreos.com", Resource: "prometheusrules"}: {"get", "create", "patch", "delete"},
 	} {
 		for _, verb := range verbs {
 			unseen[check.Use{Group: resource.Group, Resource: resource.Resource, Verb: verb}] = "only monitored clusters cause it: controllers TestMonitoring"

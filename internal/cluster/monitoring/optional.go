@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/alerts"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -29,6 +30,12 @@ var optional = []struct {
 	build func(*v1alpha1.MySQLCluster, *v1alpha1.MonitoringSpec) *unstructured.Unstructured
 }{
 	{resources.PodMonitorKind, resources.PodMonitor},
+	{resources.PrometheusRuleKind, rule},
+}
+
+// rule has Prometheus alert on the cluster.
+func rule(c *v1alpha1.MySQLCluster, _ *v1alpha1.MonitoringSpec) *unstructured.Unstructured {
+	return resources.PrometheusRule(c, alerts.OfCluster(c.Namespace, c.Name))
 }
 
 // Optional keeps objects of kinds that the API server may lack.
@@ -47,20 +54,19 @@ type knownKind struct {
 	at     time.Time
 }
 
-// Ensure writes the objects that differ from what was written last, and all of them every ten minutes.
+// Ensure writes the objects after a change of what they are made from, and every ten minutes.
 func (r *Optional) Ensure(ctx context.Context, s *pass.Pass, want *v1alpha1.MonitoringSpec) error {
-	now := r.Clock.Now()
+	now, hash := r.Clock.Now(), objects.HashOf(want)
 	for _, o := range optional {
 		if served, err := r.served(o.kind); err != nil {
 			return err
 		} else if !served {
 			continue
 		}
-		object := o.build(s.Cluster, want)
-		hash := objects.HashOf(object)
 		if written := s.Cache.Monitors[o.kind.Kind]; written.Hash == hash && now.Sub(written.At) < optionalCheck {
 			continue
 		}
+		object := o.build(s.Cluster, want)
 		problem, err := r.Objects.Aside(s, o.kind.Kind+" "+object.GetName(), object, func() error { return r.apply(ctx, s, object) })
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // the kind is gone
 			r.record(o.kind, false)

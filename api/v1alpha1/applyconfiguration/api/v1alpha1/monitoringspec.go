@@ -12,9 +12,10 @@ import (
 //
 // MonitoringSpec says how the metrics of the members' MySQL servers are exported. The Deployment <name>-metrics, one small pod,
 // reads them over mutual TLS as the account nairobi_metrics, which may read status and nothing else, and serves them at /metrics on
-// port 9104. Where the API server has the kind PodMonitor (monitoring.coreos.com), the operator makes one for the cluster.
+// port 9104. Where the API server has the kinds PodMonitor and PrometheusRule (monitoring.coreos.com), the operator makes one of each
+// for the cluster: what to scrape, and the alerts.
 type MonitoringSpecApplyConfiguration struct {
-	// Enabled, true unless set, runs the Deployment. With false it is removed, and so are its PodMonitor and its certificate.
+	// Enabled, true unless set, runs the Deployment. With false it is removed, and so are its PodMonitor, its PrometheusRule and its certificate.
 	Enabled *bool `json:"enabled,omitempty"`
 	// Collectors are the groups of metrics that are exported beside those that always are: mysql_up, connections, statements by kind,
 	// uptime, version and the expiry of the server's certificate. All but Errors unless set; docs/metrics.md lists the metrics of each.

@@ -81,7 +81,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "what is executed counts, not what is received",
-		at:   1035,
+		at:   419,
 		file: observedFile,
 		old:  "return m.SQL.Executed.Union(m.SQL.Replication.Retrieved)",
 		new:  "return m.SQL.Executed", breaks: append([]string{notConverged}, losesCommits...),
@@ -89,7 +89,7 @@ var mutants = []mutant{
 	{
 		// Without its second half it is not noticed, see the hand-over below.
 		name: "no acknowledgement is fenced before the voters are counted, nor when the promotion is looked at again",
-		at:   111,
+		at:   27,
 		and:  []patch{reproof},
 		file: failoverFile,
 		old:  "if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.instancesRun(row) {",
@@ -104,7 +104,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the spec says who votes, not the membership row",
-		at:   93,
+		at:   618,
 		file: failoverFile,
 		old:  "	proof := p.proof(row)\n	if proof.Candidate == \"\" {",
 		new: `	spec := Membership{Epoch: row.Epoch, Primary: row.Primary, W: WaitFor(p.Replicas)}
@@ -117,21 +117,21 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   111,
+		at:   117,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
 	},
 	{
 		name: "a member that is rebuilt keeps its vote",
-		at:   20,
+		at:   1,
 		file: seedingFile,
 		old:  "if !p.votes.expel(m, primary) {",
 		new:  "if false {", breaks: []string{keptVote},
 	},
 	{
 		name: "two voters are changed in one step",
-		at:   2,
+		at:   4,
 		file: votersFile,
 		old:  "	next := p.at(row.Without(m.Name))\n",
 		new: `	next := row.Without(m.Name)
@@ -161,7 +161,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a writable primary is shut down gracefully",
-		at:     20,
+		at:     1,
 		file:   shell + "ec2.go",
 		old:    "		if gracefully && in.server != nil {\n",
 		new:    "		if in.server != nil {\n",
@@ -169,14 +169,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "errant transactions are overlooked",
-		at:   23,
+		at:   1,
 		file: harmlessFile,
 		old:  "return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)",
 		new:  "return gtid.Set{}", breaks: []string{silentDiverged},
 	},
 	{
 		name: "transactions that change data are adopted as if they were empty",
-		at:   34,
+		at:   39,
 		file: loggedFile,
 		old:  "	case t.Others > 0:\n		return \"\", false\n",
 		new:  "	case t.Others > 0:\n		return \"rows\", true\n", breaks: []string{silentDiverged},
@@ -193,7 +193,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a client token does not change with the incarnation",
-		at:     2,
+		at:     4,
 		file:   shell + "port_cloud.go",
 		old:    `return fmt.Sprintf("%s %s %d %d", kind, member, incarnation, rebuilt.Unix())`,
 		new:    `return fmt.Sprintf("%s %s %d", kind, member, incarnation*0)`,
@@ -201,7 +201,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a throttled read is taken for fenced",
-		at:   958,
+		at:   400,
 		file: shell + "observe.go",
 		old:  "	if err == nil {\n		err = op.findHidden(p)",
 		new: `	if errors.Is(err, errThrottled) {
@@ -235,7 +235,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "of two that are writable the one that answers first wins",
-		at:   161,
+		at:   80,
 		file: failoverFile,
 		old:  "	current, outdated := p.rivals(row)\n",
 		new: `	if w := p.primaries(); len(w) > 1 {
@@ -254,7 +254,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "it is not remembered that a primary was left alone",
-		at:   23,
+		at:   5,
 		file: votersFile,
 		old:  "p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, \"\", \"\"",
 		new:  "p.plan.Records.Leaving = \"\"",
@@ -323,7 +323,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the next member is replaced before the one before it votes again",
-		at:   100,
+		at:   40,
 		file: rolloutFile,
 		old:  "	case !p.turns.outdated(m) && p.turns.isWell(m):",
 		new:  "	case !p.turns.outdated(m):", breaks: []string{rolledRashly},
@@ -353,7 +353,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the wait count is lowered before the row that lowers it is acknowledged",
-		at:   855,
+		at:   317,
 		file: stepsVotersFile,
 		old:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n",
 		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.LowerSourceWait(ctx, max(a.Settled.W, 1), 0); err != nil {\n		return err\n	}\n",
@@ -387,7 +387,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "all open their data with a version that nobody is up with",
-		at:   500,
+		at:   3433,
 		file: downgradeFile,
 		old:  "	if other == nil {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)",
 		new:  "	if other != nil || true {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)", breaks: []string{notConverged},
@@ -423,7 +423,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a volume that is lost later is made from what the cluster began with",
-		at:     303,
+		at:     1245,
 		file:   copyFile,
 		old:    `return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
 		new:    "return st.Recover && rec.RebuiltAt.IsZero()",
@@ -532,7 +532,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an uncovered time is not remembered",
-		at:   1788,
+		at:   743,
 		file: uncoveredFile,
 		old:  "	case known == nil:\n		*times = append(*times, u)\n",
 		new:  "	case known == nil:\n", breaks: append([]string{untold}, losesCommits...),
@@ -588,7 +588,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "what EC2 refused is asked again at once",
-		at:     4,
+		at:     5,
 		file:   failuresFile,
 		old:    "failed && now.Sub(f.at) < f.pause {",
 		new:    "failed && f.pause < 0 {",
@@ -597,14 +597,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "a member that was stopped by force is started at once",
-		at:   214,
+		at:   45,
 		file: forcedFile,
 		old:  "	if i < 0 {\n		return Step{}\n	}\n	f := p.Records",
 		new:  "	if true {\n		return Step{}\n	}\n	f := p.Records", breaks: []string{lateWrites},
 	},
 	{
 		name:   "force is sent at the first try",
-		at:     5,
+		at:     36,
 		file:   shell + "port_cloud.go",
 		old:    "	stop := c.op.w.cloud.stops.cutPower\n",
 		new:    "	stop := c.op.w.cloud.stops.byForce\n",
@@ -612,7 +612,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a host that EC2 calls stopped after a stop by force counts as off",
-		at:   2483,
+		at:   1671,
 		file: votersFile,
 		old:  " && o.mayStillWrite(m) == nil",
 		new:  "",
@@ -626,7 +626,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the answer to a request that outlasted its pass is never taken",
-		at:   48,
+		at:   46,
 		file: requestsFile,
 		old:  "		if c.ended() {\n",
 		new:  "		if c.key == nil {\n", breaks: []string{notConverged, leaked},
@@ -661,7 +661,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "nobody records that a restart is due",
-		at:   8,
+		at:   14,
 		file: engineDatabaseFile,
 		old:  "func(rec *topology.MemberRecord) { rec.RestartDue, rec.RestartFor = due, of })",
 		new:  "func(rec *topology.MemberRecord) { rec.RestartFor = of })", breaks: []string{undone, notConverged},
@@ -696,14 +696,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "records that somebody lost are not put back",
-		at:   542,
+		at:   2562,
 		file: recordsFile,
 		old:  "		case known:\n			r.Set(r.Memory.records.Clone())\n",
 		new:  "		case known:\n			r.Set(topology.ClusterRecord{WriterID: NoWriterID})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 	{
 		name:   "epochs are not recorded",
-		at:     43,
+		at:     213,
 		file:   recordsFile,
 		old:    "	return true, r.Save(ctx, func(records *topology.ClusterRecord) { *records = next })",
 		new:    "	if !r.Moves(next) {\n		r.Set(next)\n		return true, nil\n	}\n	return true, r.Save(ctx, func(records *topology.ClusterRecord) { *records = next })",
@@ -711,14 +711,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "trouble ends the passes",
-		at:   133,
+		at:   171,
 		file: "internal/engine/pace.go",
 		old:  "			after = max(after, AfterFailing)\n",
 		new:  "			after = max(after, time.Hour)\n", breaks: []string{notConverged, untoldStall},
 	},
 	{
 		name: "what fails passes for done",
-		at:   4,
+		at:   48,
 		file: executionFile,
 		old:  "			x.failed(a, p)\n			return\n",
 		new:  "			x.succeeded(a)\n", breaks: append([]string{asksHotly, notConverged, undone}, losesCommits...),
@@ -739,7 +739,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the relay log of a voter that others cannot do without is not reset",
-		at:   500,
+		at:   1598,
 		file: replicatingFile,
 		old:  "	if p.dispensed(m, primary) && !p.votes.expel(m, primary) {",
 		new:  "	if !p.votes.expel(m, primary) {", breaks: []string{notConverged},

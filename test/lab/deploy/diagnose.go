@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -17,7 +18,7 @@ import (
 const (
 	// diagnoseLogLines is how much of the operator's log tells what went wrong without burying it.
 	diagnoseLogLines = 80
-	// diagnoseWidth is where a line is cut: stack traces tell nothing here.
+	// diagnoseWidth is where a line is cut that is no entry of the log.
 	diagnoseWidth = 300
 )
 
@@ -37,11 +38,23 @@ func (l *Lab) Diagnose(ctx context.Context, w io.Writer, key client.ObjectKey) {
 	}
 	say(w, "\nOperator, the last %d lines:\n", diagnoseLogLines)
 	for line := range strings.Lines(logs) {
-		if line = strings.TrimRight(line, "\n"); len(line) > diagnoseWidth {
-			line = line[:diagnoseWidth] + " ..."
-		}
-		say(w, "%s\n", line)
+		say(w, "%s\n", brief(strings.TrimRight(line, "\n")))
 	}
+}
+
+// brief is a line of the operator's log without what is the same in all of them, and without stack traces.
+func brief(line string) string {
+	var entry struct {
+		Level, TS, Msg, Namespace, Name, Error string
+	}
+	if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "" {
+		return line[:min(len(line), diagnoseWidth)]
+	}
+	text := fmt.Sprintf("%s %s %s/%s: %s", entry.TS, entry.Level, entry.Namespace, entry.Name, entry.Msg)
+	if entry.Error != "" {
+		text += ": " + entry.Error
+	}
+	return text
 }
 
 func diagnoseStatus(w io.Writer, cluster *v1alpha1.MySQLCluster) {

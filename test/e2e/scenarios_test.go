@@ -9,8 +9,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,11 +23,13 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 
 	corev1 "k8s.io/api/core/v1"
 
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +38,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // phases in the order in which a new cluster goes through them.
@@ -123,6 +129,53 @@ func Test04SettingsTakeEffect(t *testing.T) {
 		out := sql(t, `for m in orders-0 orders-1 orders-2; do sql $m.orders.shop.svc "SELECT @@global.long_query_time, @@global.back_log, @@global.thread_stack" || echo none; done`)
 		return strings.Count(out, "2.500000\t78\t1048576") == 3 && meta.IsStatusConditionFalse(current(t).Status.Conditions, v1alpha1.ConditionDegraded)
 	})
+}
+
+// TestMembersAreMonitored: a pod of the cluster reads every member, and is gone once nobody asks for it.
+func TestMembersAreMonitored(t *testing.T) {
+	change(t, `{"spec":{"monitoring":{}}}`)
+	var exporter appsv1.Deployment
+	key := client.ObjectKey{Namespace: orders.Namespace, Name: orders.Name + "-metrics"}
+	waitFor(t, "the pod that exports the metrics", func() bool {
+		return lab.Client.Get(t.Context(), key, &exporter) == nil && exporter.Status.AvailableReplicas == 1
+	})
+	address, stop, err := lab.Forward(t.Context(), key.Namespace, "deployment/"+key.Name, resources.MetricsPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	metrics := ""
+	up := regexp.MustCompile(`(?m)^mysql_up\{cluster="orders",member="orders-[012]",namespace="shop"\} 1$`)
+	waitFor(t, "every member to be read", func() bool {
+		metrics = get(t, "http://"+address+"/metrics")
+		return len(up.FindAllString(metrics, -1)) == 3
+	})
+	for _, name := range []string{"mysql_global_status_commands_total", "mysql_statement_duration_seconds_bucket", "mysql_global_status_threads_running"} {
+		if n := strings.Count(metrics, "\n"+name+"{"); n < 3 {
+			t.Errorf("%s is there %d times", name, n)
+		}
+	}
+	change(t, `{"spec":{"monitoring":{"enabled":false}}}`)
+	waitFor(t, "the pod to be gone", func() bool { return apierrors.IsNotFound(lab.Client.Get(t.Context(), key, &exporter)) })
+}
+
+// get reads a page.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, answer.Status, err)
+	}
+	return string(text)
 }
 
 func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {

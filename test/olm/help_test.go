@@ -3,13 +3,10 @@
 package olm_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +94,11 @@ func scrape(t *testing.T) {
 	if err != nil || len(pods) == 0 {
 		t.Fatalf("%d pods, %v", len(pods), err)
 	}
-	address := forward(t, pods[0].Name)
+	address, stop, err := lab.Forward(t.Context(), namespace, "pod/"+pods[0].Name, 8443)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
 	status, metrics := get(t, address, strings.TrimSpace(token))
 	if status != http.StatusOK || !strings.Contains(metrics, "mysqlcluster_build_info{") || !strings.Contains(metrics, `version="`+second+`"`) {
 		t.Errorf("%d: the metrics do not say which version runs:\n%.2000s", status, metrics)
@@ -108,33 +109,6 @@ func scrape(t *testing.T) {
 	if _, err := lab.Kubectl(t.Context(), "", "delete", "clusterrolebinding,clusterrole", "nairobi-mysql-scraper"); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// forward opens a way to the metrics of a pod and returns its address on this instance.
-func forward(t *testing.T, pod string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), lab.KubectlPath(), "port-forward", "--namespace="+v1alpha1.SystemNamespace, "pod/"+pod, ":8443")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, _, found := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
-	if !found {
-		t.Fatalf("kubectl port-forward says %q", line)
-	}
-	return address
 }
 
 func get(t *testing.T, address, token string) (int, string) {

@@ -3,6 +3,7 @@
 package deploy
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,6 +135,31 @@ func (l *Lab) Kubectl(ctx context.Context, stdin string, args ...string) (string
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig)
 	cmd.Stdin = strings.NewReader(stdin)
 	return output(cmd)
+}
+
+// Forward opens a way from this machine to a port of a pod, or of what selects pods, such as deployment/orders-metrics. It returns the
+// address, and what closes the way.
+func (l *Lab) Forward(ctx context.Context, namespace, to string, port int) (address string, stop func(), err error) {
+	cmd := exec.CommandContext(ctx, l.kubectl, "port-forward", "--namespace="+namespace, to, fmt.Sprintf(":%d", port))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, fmt.Errorf("forward to %s: %w", to, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, fmt.Errorf("forward to %s: %w", to, err)
+	}
+	stop = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	address, _, found := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
+	if err != nil || !found {
+		stop()
+		return "", nil, fmt.Errorf("forward to %s: kubectl says %q: %w", to, line, err)
+	}
+	return address, stop, nil
 }
 
 // KubectlPath is the kubectl that Kubectl runs, of the same version as the lab's API server.

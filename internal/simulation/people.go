@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -168,4 +169,20 @@ func (w *world) notDone() string {
 		return fmt.Sprintf("nobody is told of %s=%s", badSetting, bad)
 	}
 	return ""
+}
+
+// giveUpAfter is how long after the faults a person waits who is asked to give something up.
+const giveUpAfter = 20 * 60 * second
+
+// giveUp lets a person do what status asks for when the records were lost in the middle of a failover and all voters together do not show
+// who led last. What is lost by that counts as lost: who takes over must hold every acknowledged commit all the same.
+func (w *world) giveUp() {
+	row := w.plan.Membership
+	if !w.forgot || w.now-w.healed < giveUpAfter || row == nil || w.desired.AcceptLoss == row.Epoch || len(w.plan.Degraded) == 0 ||
+		w.plan.Degraded[0].Reason != v1alpha1.ReasonPromotionNotProven || !strings.Contains(w.plan.Degraded[0].Message, "it is not known who led last") {
+		return
+	}
+	w.say("PEOPLE: what the member lacks that takes over is given up, epoch %d", row.Epoch)
+	w.desired.AcceptLoss = row.Epoch
+	w.wake()
 }

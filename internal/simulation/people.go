@@ -176,7 +176,7 @@ const giveUpAfter = 20 * 60 * second
 
 // giveUp lets a person do what status asks for when the records were lost in the middle of a failover and all voters together do not show
 // who led last. What is lost by that counts as lost: who takes over must hold every acknowledged commit all the same.
-func (w *world) giveUp() {
+func giveUp(w *world) {
 	row := w.plan.Membership
 	if !w.forgot || w.now-w.healed < giveUpAfter || row == nil || w.desired.AcceptLoss == row.Epoch || len(w.plan.Degraded) == 0 ||
 		w.plan.Degraded[0].Reason != v1alpha1.ReasonPromotionNotProven || !strings.Contains(w.plan.Degraded[0].Message, "it is not known who led last") {

@@ -168,7 +168,7 @@ func (w *world) play() {
 	w.heal()
 	for !w.converged() && w.step() {
 		w.limit()
-		w.giveUp()
+		giveUp(w)
 		if w.now-w.healed > healTime || w.passes > healPasses {
 			w.fail(notConverged, "after %d passes in %ds: phase %s, primary %q, waiting for %q, %v", w.passes, (w.now-w.healed)/second,
 				w.plan.Phase, w.plan.Primary, w.plan.Waiting.Message, w.plan.Degraded)

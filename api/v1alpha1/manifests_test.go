@@ -61,7 +61,7 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Kinds of operators that are not installed here.
-	foreign := []string{"Issuer", "Certificate", "ServiceMonitor"}
+	foreign := []string{"Issuer", "Certificate", "ServiceMonitor", "PrometheusRule"}
 	for _, folder := range []string{
 		"crd", "rbac", "user-roles", "manager", "webhook", "webhook-certificates", "network-policy", "prometheus", "samples", "default", "olm",
 		"overlays/with-certmanager", "overlays/lab", "overlays/custom",

@@ -7,7 +7,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -73,8 +72,7 @@ func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case r.finalizerWrong(&b):
 		return ctrl.Result{}, r.setFinalizer(ctx, &b)
 	}
-	// What a pod wrote has no conditions. A report that the cache does not show yet brings the next look.
-	if err := r.patch(ctx, &b, func(*v1alpha1.MySQLBackupStatus) {}); err != nil && !apierrors.IsConflict(err) {
+	if err := addConditions(ctx, r.Client, &b); err != nil {
 		return ctrl.Result{}, err
 	}
 	if b.Done() {

@@ -80,7 +80,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestPhaseWhileReplicasAreRepointed: after a hand-over the replicas follow the new primary a moment later; that is no repair. After a
+// TestPhaseWhileReplicasAreRepointed: after a hand-over the replicas follow the new primary a moment later, which is no repair. After a
 // failover it is one, and so is a replica that falls behind later.
 func TestPhaseWhileReplicasAreRepointed(t *testing.T) {
 	for name, row := range map[string]struct {

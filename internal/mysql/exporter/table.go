@@ -2,7 +2,7 @@
 // that may read status and nothing else, with one connection for each member.
 //
 // What is read is a table, metrics.yaml. Prometheus' own mysqld_exporter (0.16) does not fit as a library: its collectors take a
-// connection that only its package can make, anew for each scrape and from a DSN whose TLS settings are global to the process; and it
+// connection that only its package can make, another one for each scrape, from a DSN whose TLS settings are global to the process; and it
 // has no histogram of how long statements take.
 package exporter
 

@@ -146,7 +146,8 @@ test-lab: deps ## The lab leaves the machine as it was after it was killed or in
 
 .PHONY: e2e
 e2e: deps ## The scenarios on the lab and a few seeded faults: real API server, real instances, real mysqld.
-	@hack/with-lab.sh $(GO_TEST) -tags e2e -count=1 -p 1 -timeout 45m -v -skip '$(LONG_SCENARIO)' $(TESTFLAGS) ./test/e2e/... ./test/chaos
+	@gotestsum="$$(hack/tool.sh gotestsum)"; hack/with-lab.sh "$$gotestsum" --format standard-verbose --hide-summary skipped --packages './test/e2e/... ./test/chaos' -- \
+	  -vet=off -tags e2e -count=1 -p 1 -timeout 45m -v -skip '$(LONG_SCENARIO)' $(TESTFLAGS)
 
 # Most of its ten minutes are waits of the operator's, so it is no part of e2e.
 LONG_SCENARIO = ^Test18

@@ -14,3 +14,4 @@ rm -rf api/v1alpha1/applyconfiguration config/crd/bases
 "$gen" rbac:roleName=nairobi-mysql-webhook-certificates-role webhook paths=./internal/webhook/... \
   output:rbac:artifacts:config=config/webhook-certificates output:webhook:artifacts:config=config/webhook
 go run ./hack/alerts config/prometheus
+go run ./hack/dashboards config/grafana

@@ -142,7 +142,7 @@ func ofAnother(series map[string]string) map[string]string {
 // promtool runs a command of promtool on files in a folder.
 func promtool(t *testing.T, folder string, args ...string) {
 	t.Helper()
-	path, err := exec.CommandContext(t.Context(), "../../hack/promtool.sh").Output()
+	path, err := exec.CommandContext(t.Context(), "../../hack/prometheus.sh", "promtool").Output()
 	if err != nil {
 		t.Fatalf("get promtool: %v", err)
 	}

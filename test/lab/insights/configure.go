@@ -1,0 +1,154 @@
+package insights
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
+)
+
+// settings are the files of Prometheus and of Alertmanager.
+type settings struct{ prometheus, alertmanager []byte }
+
+// monitor is what counts of a ServiceMonitor's or PodMonitor's spec.
+type monitor struct {
+	Selector struct {
+		MatchLabels map[string]string `json:"matchLabels"`
+	} `json:"selector"`
+	Endpoints           []endpoint `json:"endpoints"`
+	PodMetricsEndpoints []endpoint `json:"podMetricsEndpoints"`
+}
+
+type endpoint struct {
+	Port            string `json:"port"`
+	Path            string `json:"path"`
+	Scheme          string `json:"scheme"`
+	HonorLabels     bool   `json:"honorLabels"`
+	ScrapeTimeout   string `json:"scrapeTimeout"`
+	BearerTokenFile string `json:"bearerTokenFile"`
+	TLSConfig       struct {
+		InsecureSkipVerify bool `json:"insecureSkipVerify"`
+	} `json:"tlsConfig"`
+}
+
+// configure makes the settings: the shipped rules, and a job for each shipped monitor. Alerts are sent to a page at once.
+func configure(lab *deploy.Lab, folder, page string) (settings, error) {
+	file, err := os.ReadFile(filepath.Join(lab.Root, "config", "prometheus", "monitor.yaml"))
+	if err != nil {
+		return settings{}, err
+	}
+	shipped := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(file, &shipped.Object); err != nil {
+		return settings{}, err
+	}
+	var operator, members monitor
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(shipped.Object["spec"].(map[string]any), &operator); err != nil {
+		return settings{}, err
+	}
+	made := resources.PodMonitor(&v1alpha1.MySQLCluster{}, &v1alpha1.MonitoringSpec{})
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object["spec"].(map[string]any), &members); err != nil {
+		return settings{}, err
+	}
+	delete(members.Selector.MatchLabels, v1alpha1.LabelCluster) // one job for the pods of all clusters
+
+	var s settings
+	s.prometheus, err = yaml.Marshal(map[string]any{
+		"global":     map[string]any{"scrape_interval": Interval.String(), "scrape_timeout": Interval.String(), "evaluation_interval": Interval.String()},
+		"rule_files": []string{filepath.Join(lab.Root, "config", "prometheus", "rules.yaml")},
+		"alerting":   map[string]any{"alertmanagers": []any{map[string]any{"static_configs": []any{map[string]any{"targets": []string{alertmanagerAddress}}}}}},
+		"scrape_configs": []any{
+			job("operator", "endpoints", "service", operator.Selector.MatchLabels, operator.Endpoints[0], lab, folder),
+			job("members", "pod", "pod", members.Selector.MatchLabels, members.PodMetricsEndpoints[0], lab, folder),
+		},
+	})
+	if err != nil {
+		return settings{}, err
+	}
+	s.alertmanager, err = yaml.Marshal(map[string]any{
+		"route":     map[string]any{"receiver": "page", "group_by": []string{"..."}, "group_wait": "0s", "group_interval": "1s", "repeat_interval": "24h"},
+		"receivers": []any{map[string]any{"name": "page", "webhook_configs": []any{map[string]any{"url": page, "send_resolved": true}}}},
+	})
+	return s, err
+}
+
+// job scrapes what a monitor selects, and gives the samples the labels that prometheus-operator would.
+func job(name, role, labelled string, selector map[string]string, e endpoint, lab *deploy.Lab, folder string) map[string]any {
+	port := map[string]string{"endpoints": "__meta_kubernetes_endpoint_port_name", "pod": "__meta_kubernetes_pod_container_port_name"}[role]
+	relabel := []any{
+		map[string]any{"action": "keep", "source_labels": []string{port}, "regex": e.Port},
+		map[string]any{"source_labels": []string{"__meta_kubernetes_namespace"}, "target_label": "namespace"},
+		map[string]any{"source_labels": []string{"__meta_kubernetes_pod_name"}, "target_label": "pod"},
+	}
+	for label, value := range selector {
+		source := "__meta_kubernetes_" + labelled + "_label_" + regexp.MustCompile(`[^A-Za-z0-9_]`).ReplaceAllString(label, "_")
+		relabel = append(relabel, map[string]any{"action": "keep", "source_labels": []string{source}, "regex": regexp.QuoteMeta(value)})
+	}
+	made := map[string]any{
+		"job_name": name, "honor_labels": e.HonorLabels, "metrics_path": e.Path, "relabel_configs": relabel,
+		"kubernetes_sd_configs": []any{map[string]any{"role": role, "kubeconfig_file": lab.Kubeconfig}},
+	}
+	if e.Scheme != "" {
+		made["scheme"] = strings.ToLower(e.Scheme)
+	}
+	if e.BearerTokenFile != "" {
+		made["authorization"] = map[string]any{"credentials_file": filepath.Join(folder, "token")}
+		made["tls_config"] = map[string]any{"insecure_skip_verify": e.TLSConfig.InsecureSkipVerify}
+	}
+	return made
+}
+
+// Fill gives the variables of a dashboard's expression their values: all that there is.
+func Fill(expr string) string {
+	const window = "1m"
+	return strings.NewReplacer(
+		"$namespace", ".+", "$cluster", ".+", "$member", ".+", "$__rate_interval", window, "$__interval", window, "$__range", window,
+	).Replace(expr)
+}
+
+// Query is an expression of a panel.
+type Query struct{ Dashboard, Panel, Expr string }
+
+// String names the query for a person.
+func (q Query) String() string { return fmt.Sprintf("%s, %q: %s", q.Dashboard, q.Panel, q.Expr) }
+
+// Queries returns all expressions of the shipped dashboards.
+func Queries(root string) ([]Query, error) {
+	files, err := filepath.Glob(filepath.Join(root, "config", "grafana", "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var queries []Query
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var board struct {
+			Title  string `json:"title"`
+			Panels []struct {
+				Title   string `json:"title"`
+				Targets []struct {
+					Expr string `json:"expr"`
+				} `json:"targets"`
+			} `json:"panels"`
+		}
+		if err := yaml.Unmarshal(data, &board); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, panel := range board.Panels {
+			for _, target := range panel.Targets {
+				queries = append(queries, Query{board.Title, panel.Title, target.Expr})
+			}
+		}
+	}
+	return queries, nil
+}

@@ -27,7 +27,7 @@ if [[ -z $version ]]; then
   version=$(candidate)
 fi
 entry="$cache/$package-$version"
-if [[ ! -x $entry/$program ]]; then
+if [[ ! -x $entry/bin/$program ]]; then
   echo "fetching $package $version" >&2
   mkdir -p "$cache"
   fresh=$(mktemp -d "$entry.XXXXXX")
@@ -35,9 +35,9 @@ if [[ ! -x $entry/$program ]]; then
   chmod 755 "$fresh"
   # The lists may be stale on a fresh machine: refresh them only when the first try fails.
   (cd "$fresh" && { apt-get download -q "$package=$version" || { apt-get update && apt-get download -q "$package"; }; }) >&2
-  dpkg-deb --fsys-tarfile "$fresh/$package"_*.deb | tar -x -C "$fresh" --strip-components=3 ./usr/bin
+  dpkg-deb --fsys-tarfile "$fresh/$package"_*.deb | tar -x -C "$fresh" --strip-components=2 --wildcards './usr/bin' './usr/share/prometheus*'
   rm "$fresh/$package"_*.deb
   # Somebody else may have fetched it meanwhile: theirs is as good.
-  mv -T "$fresh" "$entry" 2>/dev/null || [[ -x $entry/$program ]]
+  mv -T "$fresh" "$entry" 2>/dev/null || [[ -x $entry/bin/$program ]]
 fi
-echo "$entry/$program"
+echo "$entry/bin/$program"

@@ -145,7 +145,7 @@ func TestMembersAreMonitored(t *testing.T) {
 	before := value(inserted)
 	sql(t, fmt.Sprintf(`sql orders-primary.shop.svc "CREATE TABLE counted (id INT PRIMARY KEY)"
 i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "INSERT INTO counted VALUES ($i);"; done >/tmp/inserts.sql
-sql orders-primary.shop.svc "source /tmp/inserts.sql"
+sql orders-primary.shop.svc "$(cat /tmp/inserts.sql)"
 sql orders-primary.shop.svc "DROP TABLE counted"`, statements))
 	began := time.Now()
 	for time.Since(began) < 3*insights.Interval {

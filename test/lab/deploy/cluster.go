@@ -36,7 +36,6 @@ func SmallSettings() map[string]string {
 		"performance_schema_digests_size":                          "100",
 		"performance_schema_error_size":                            "0",
 		"performance_schema_max_program_instances":                 "0",
-		"performance_schema_max_statement_classes":                 "0",
 		"performance_schema_events_waits_history_long_size":        "0",
 		"performance_schema_events_stages_history_long_size":       "0",
 		"performance_schema_events_statements_history_long_size":   "0",

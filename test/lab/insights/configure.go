@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -16,8 +16,11 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
 )
 
-// settings are the files of Prometheus and of Alertmanager.
-type settings struct{ prometheus, alertmanager []byte }
+// settings are the files of Prometheus and of Alertmanager, and who finds what Prometheus scrapes, by the name of the job.
+type settings struct {
+	prometheus, alertmanager []byte
+	found                    map[string]finder
+}
 
 // monitor is what counts of a ServiceMonitor's or PodMonitor's spec.
 type monitor struct {
@@ -40,8 +43,9 @@ type endpoint struct {
 	} `json:"tlsConfig"`
 }
 
-// configure makes the settings: the shipped rules, and a job for each shipped monitor. Alerts are sent to a page at once.
-func configure(lab *deploy.Lab, folder, page string) (settings, error) {
+// configure makes the settings: the shipped rules, and a job for each shipped monitor. Alerts are sent at once, to
+// the address that also says what there is to scrape.
+func configure(lab *deploy.Lab, folder, url string) (settings, error) {
 	file, err := os.ReadFile(filepath.Join(lab.Root, "config", "prometheus", "monitor.yaml"))
 	if err != nil {
 		return settings{}, err
@@ -54,20 +58,23 @@ func configure(lab *deploy.Lab, folder, page string) (settings, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(shipped.Object["spec"].(map[string]any), &operator); err != nil {
 		return settings{}, err
 	}
-	made := resources.PodMonitor(&v1alpha1.MySQLCluster{}, &v1alpha1.MonitoringSpec{})
+	made := resources.PodMonitor(&v1alpha1.MySQLCluster{}, &v1alpha1.MonitoringSpec{Interval: &metav1.Duration{Duration: Interval}})
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object["spec"].(map[string]any), &members); err != nil {
 		return settings{}, err
 	}
 	delete(members.Selector.MatchLabels, v1alpha1.LabelCluster) // one job for the pods of all clusters
 
-	var s settings
+	s := settings{found: map[string]finder{
+		"operator": endpointsOf(lab, operator.Selector.MatchLabels, operator.Endpoints[0].Port),
+		"members":  podsOf(lab, members.Selector.MatchLabels, members.PodMetricsEndpoints[0].Port),
+	}}
 	s.prometheus, err = yaml.Marshal(map[string]any{
 		"global":     map[string]any{"scrape_interval": Interval.String(), "scrape_timeout": Interval.String(), "evaluation_interval": Interval.String()},
 		"rule_files": []string{filepath.Join(lab.Root, "config", "prometheus", "rules.yaml")},
 		"alerting":   map[string]any{"alertmanagers": []any{map[string]any{"static_configs": []any{map[string]any{"targets": []string{alertmanagerAddress}}}}}},
 		"scrape_configs": []any{
-			job("operator", "endpoints", "service", operator.Selector.MatchLabels, operator.Endpoints[0], lab, folder),
-			job("members", "pod", "pod", members.Selector.MatchLabels, members.PodMetricsEndpoints[0], lab, folder),
+			job("operator", operator.Endpoints[0], url, folder),
+			job("members", members.PodMetricsEndpoints[0], url, folder),
 		},
 	})
 	if err != nil {
@@ -75,29 +82,19 @@ func configure(lab *deploy.Lab, folder, page string) (settings, error) {
 	}
 	s.alertmanager, err = yaml.Marshal(map[string]any{
 		"route":     map[string]any{"receiver": "page", "group_by": []string{"..."}, "group_wait": "0s", "group_interval": "1s", "repeat_interval": "24h"},
-		"receivers": []any{map[string]any{"name": "page", "webhook_configs": []any{map[string]any{"url": page, "send_resolved": true}}}},
+		"receivers": []any{map[string]any{"name": "page", "webhook_configs": []any{map[string]any{"url": url + alertsPath, "send_resolved": true}}}},
 	})
 	return s, err
 }
 
-// job scrapes what a monitor selects, and gives the samples the labels that prometheus-operator would.
-func job(name, role, labelled string, selector map[string]string, e endpoint, lab *deploy.Lab, folder string) map[string]any {
-	port := map[string]string{"endpoints": "__meta_kubernetes_endpoint_port_name", "pod": "__meta_kubernetes_pod_container_port_name"}[role]
-	relabel := []any{
-		map[string]any{"action": "keep", "source_labels": []string{port}, "regex": e.Port},
-		map[string]any{"source_labels": []string{"__meta_kubernetes_namespace"}, "target_label": "namespace"},
-		map[string]any{"source_labels": []string{"__meta_kubernetes_pod_name"}, "target_label": "pod"},
-	}
-	for label, value := range selector {
-		source := "__meta_kubernetes_" + labelled + "_label_" + regexp.MustCompile(`[^A-Za-z0-9_]`).ReplaceAllString(label, "_")
-		relabel = append(relabel, map[string]any{"action": "keep", "source_labels": []string{source}, "regex": regexp.QuoteMeta(value)})
-	}
+// job scrapes what is found for it as a monitor's endpoint says.
+func job(name string, e endpoint, url, folder string) map[string]any {
 	made := map[string]any{
-		"job_name": name, "honor_labels": e.HonorLabels, "metrics_path": e.Path, "relabel_configs": relabel,
-		"kubernetes_sd_configs": []any{map[string]any{"role": role, "kubeconfig_file": lab.Kubeconfig}},
+		"job_name": name, "honor_labels": e.HonorLabels, "metrics_path": e.Path,
+		"http_sd_configs": []any{map[string]any{"url": url + targetsPath + name, "refresh_interval": Interval.String()}},
 	}
 	if e.Scheme != "" {
-		made["scheme"] = strings.ToLower(e.Scheme)
+		made["scheme"] = e.Scheme
 	}
 	if e.BearerTokenFile != "" {
 		made["authorization"] = map[string]any{"credentials_file": filepath.Join(folder, "token")}

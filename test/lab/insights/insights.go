@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -49,9 +50,15 @@ const (
 type Watch struct {
 	api      v1.API
 	began    time.Time
-	programs []*exec.Cmd
+	programs []running
 	folder   string
 	pages    *pages
+}
+
+// running is a program, and what is closed when it has ended.
+type running struct {
+	process *os.Process
+	ended   <-chan struct{}
 }
 
 // Start starts both, and returns when they answer. Their files are in a folder of their own, which Close removes.
@@ -76,6 +83,7 @@ func Start(ctx context.Context, lab *deploy.Lab) (w *Watch, err error) {
 	if err != nil {
 		return w, err
 	}
+	w.pages.serve(settings.found)
 	for name, content := range map[string][]byte{"token": []byte(token), "prometheus.yml": settings.prometheus, "alertmanager.yml": settings.alertmanager} {
 		if err := os.WriteFile(filepath.Join(w.folder, name), content, 0o600); err != nil {
 			return w, err
@@ -127,6 +135,9 @@ func permit(ctx context.Context, lab *deploy.Lab) (string, error) {
 	return token.Status.Token, nil
 }
 
+// besideItsShare runs a program that reads files of its package from /usr/share. It may be installed, or only unpacked: then $1 has them.
+const besideItsShare = `if [ "$1" != /usr/share ]; then mount -t overlay overlay -o "lowerdir=$1:/usr/share" /usr/share; fi && shift && exec "$@"`
+
 // run starts a program in the node's network and waits until it is ready. It ends with this process, however that ends.
 func (w *Watch) run(ctx context.Context, lab *deploy.Lab, name, address string, args []string) error {
 	path, err := exec.CommandContext(ctx, filepath.Join(lab.Root, "hack", "prometheus.sh"), name).Output()
@@ -138,23 +149,33 @@ func (w *Watch) run(ctx context.Context, lab *deploy.Lab, name, address string, 
 		return err
 	}
 	defer log.Close()
-	words := append([]string{"--target", strconv.Itoa(lab.NodePID), "--net", "--", strings.TrimSpace(string(path)), "--web.listen-address=" + address}, args...)
+	binary := strings.TrimSpace(string(path))
+	words := append([]string{"--target", strconv.Itoa(lab.NodePID), "--net", "--",
+		"unshare", "--mount", "sh", "-c", besideItsShare, "sh", filepath.Join(filepath.Dir(filepath.Dir(binary)), "share"),
+		binary, "--web.listen-address=" + address}, args...)
 	program := exec.CommandContext(context.WithoutCancel(ctx), "nsenter", words...)
 	program.Stdout, program.Stderr = log, log
 	program.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := program.Start(); err != nil {
 		return err
 	}
-	w.programs = append(w.programs, program)
+	ended := make(chan struct{})
+	go func() {
+		_ = program.Wait() // it is killed in the end, or ends by itself: then its log says why
+		close(ended)
+	}()
+	w.programs = append(w.programs, running{program.Process, ended})
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for !answers(ctx, "http://"+address+"/-/ready") {
 		select {
+		case <-ended:
 		case <-ctx.Done():
-			said, _ := os.ReadFile(log.Name())
-			return fmt.Errorf("it does not get ready: %s", said)
 		case <-time.After(Interval / 20):
+			continue
 		}
+		said, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("it does not get ready: %s", said)
 	}
 	return nil
 }
@@ -177,8 +198,8 @@ func answers(ctx context.Context, url string) bool {
 func (w *Watch) Close() error {
 	var errs []error
 	for _, program := range w.programs {
-		errs = append(errs, program.Process.Kill())
-		_ = program.Wait() // killed, which it reports as an error
+		_ = program.process.Kill() // it may have ended
+		<-program.ended
 	}
 	if w.pages != nil {
 		errs = append(errs, w.pages.close())
@@ -199,7 +220,7 @@ func (w *Watch) Value(ctx context.Context, expr string) (value float64, has bool
 	return float64(vector[0].Value), true, nil
 }
 
-// Samples returns how many samples the answers to an expression have, asked for each step since the start.
+// Samples returns how many numbers the answers to an expression have, asked for each step since the start.
 func (w *Watch) Samples(ctx context.Context, expr string) (int, error) {
 	answer, _, _, err := w.api.QueryRange(ctx, expr, v1.Range{Start: w.began, End: time.Now(), Step: Interval})
 	if err != nil {
@@ -211,7 +232,11 @@ func (w *Watch) Samples(ctx context.Context, expr string) (int, error) {
 	}
 	samples := 0
 	for _, series := range matrix {
-		samples += len(series.Values)
+		for _, sample := range series.Values {
+			if !math.IsNaN(float64(sample.Value)) {
+				samples++
+			}
+		}
 	}
 	return samples, nil
 }

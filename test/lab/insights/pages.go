@@ -21,7 +21,13 @@ type Alert struct {
 // Name of the alert.
 func (a Alert) Name() string { return a.Labels["alertname"] }
 
-// pages takes what Alertmanager sends, as a pager would.
+// The paths of pages.
+const (
+	alertsPath  = "/alerts"
+	targetsPath = "/targets/"
+)
+
+// pages takes what Alertmanager sends, as a pager would, and tells Prometheus what there is to scrape.
 type pages struct {
 	server   *http.Server
 	listener net.Listener
@@ -35,18 +41,38 @@ func listen(ctx context.Context, address string) (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pages{listener: listener, fired: map[string]Alert{}}
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: Interval}
-	go func() { _ = p.server.Serve(listener) }()
+	p := &pages{listener: listener, server: &http.Server{ReadHeaderTimeout: Interval}, fired: map[string]Alert{}}
 	return p, nil
+}
+
+// serve answers from now on.
+func (p *pages) serve(found map[string]finder) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+alertsPath, p.take)
+	for job, find := range found {
+		mux.HandleFunc("GET "+targetsPath+job, func(w http.ResponseWriter, r *http.Request) {
+			groups, err := find(r.Context())
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError) // Prometheus keeps what it knows
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(groups)
+		})
+	}
+	p.server.Handler = mux
+	go func() { _ = p.server.Serve(p.listener) }()
 }
 
 func (p *pages) url() string { return "http://" + p.listener.Addr().String() }
 
-func (p *pages) close() error { return p.server.Close() }
+func (p *pages) close() error {
+	_ = p.listener.Close() // the server closes it as well, once it serves
+	return p.server.Close()
+}
 
-// ServeHTTP takes one message of Alertmanager's webhook, https://prometheus.io/docs/alerting/latest/configuration/#webhook_config.
-func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// take takes one message of Alertmanager's webhook, https://prometheus.io/docs/alerting/latest/configuration/#webhook_config.
+func (p *pages) take(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		Alerts []struct {
 			Status      string            `json:"status"`

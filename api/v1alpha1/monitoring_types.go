@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MonitoringSpec says how the metrics of the members' MySQL servers are exported. The Deployment <name>-metrics, one small pod,
-// reads them over mutual TLS as the account nairobi_metrics, which may read status and nothing else, and serves them at /metrics on
-// port 9104. Where the API server has the kinds PodMonitor and PrometheusRule (monitoring.coreos.com), the operator makes one of each
+// MonitoringSpec says how the metrics and logs of the members' MySQL servers are exported. The Deployment <name>-metrics, one small pod,
+// reads them over mutual TLS as the account nairobi_metrics, which may read status and logs and no data. It serves the metrics at /metrics
+// on port 9104 and prints the logs, for kubectl logs and whatever else collects the output of pods. Where the API server has the kinds PodMonitor and PrometheusRule (monitoring.coreos.com), the operator makes one of each
 // for the cluster: what to scrape, and the alerts.
 type MonitoringSpec struct {
 	// Enabled, true unless set, runs the Deployment. With false it is removed, and so are its PodMonitor, its PrometheusRule and its certificate.
@@ -24,6 +24,14 @@ type MonitoringSpec struct {
 	// +listType=set
 	// +optional
 	Collectors []MetricsCollector `json:"collectors,omitempty"`
+
+	// Logs are those that are printed, each entry as a line of JSON: the error log, the slow query log (see mysqld's slow_query_log and
+	// long_query_time), the general query log (general_log). Error and Slow unless set.
+	// +kubebuilder:default={"Error","Slow"}
+	// +kubebuilder:validation:MaxItems=3
+	// +listType=set
+	// +optional
+	Logs []MemberLog `json:"logs,omitempty"`
 
 	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 10m; 30s unless set. It is written into the PodMonitor;
 	// a Prometheus that finds the pod in another way has an interval of its own.
@@ -52,6 +60,22 @@ const (
 	CollectErrors MetricsCollector = "Errors"
 )
 
+// MemberLog is a log of a MySQL server.
+// +kubebuilder:validation:Enum=Error;Slow;General
+type MemberLog string
+
+const (
+	// LogError is the error log.
+	LogError MemberLog = "Error"
+	// LogSlow is the slow query log.
+	LogSlow MemberLog = "Slow"
+	// LogGeneral is the general query log: every statement.
+	LogGeneral MemberLog = "General"
+)
+
+// DefaultMemberLogs are those of a cluster whose spec names none.
+var DefaultMemberLogs = []MemberLog{LogError, LogSlow}
+
 // DefaultMetricsInterval is how often the metrics are scraped unless spec.monitoring.interval is set.
 const DefaultMetricsInterval = 30 * time.Second
 
@@ -66,6 +90,9 @@ func (c *MySQLCluster) EffectiveMonitoring() *MonitoringSpec {
 	m := c.Spec.Monitoring.DeepCopy()
 	if m.Collectors == nil {
 		m.Collectors = slices.Clone(DefaultMetricsCollectors)
+	}
+	if m.Logs == nil {
+		m.Logs = slices.Clone(DefaultMemberLogs)
 	}
 	if m.Interval == nil {
 		m.Interval = &metav1.Duration{Duration: DefaultMetricsInterval}

@@ -368,6 +368,11 @@ func (in *MonitoringSpec) DeepCopyInto(out *MonitoringSpec) {
 		*out = make([]MetricsCollector, len(*in))
 		copy(*out, *in)
 	}
+	if in.Logs != nil {
+		in, out := &in.Logs, &out.Logs
+		*out = make([]MemberLog, len(*in))
+		copy(*out, *in)
+	}
 	if in.Interval != nil {
 		in, out := &in.Interval, &out.Interval
 		*out = new(v1.Duration)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/exporter"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/logs"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -25,14 +27,16 @@ import (
 func argumentsOfPod() []string {
 	c := &v1alpha1.MySQLCluster{}
 	c.Namespace, c.Name = "shop", "orders"
-	c.Spec.Monitoring = &v1alpha1.MonitoringSpec{Collectors: append(v1alpha1.DefaultMetricsCollectors[:4:4], v1alpha1.CollectErrors)}
+	c.Spec.Monitoring = &v1alpha1.MonitoringSpec{
+		Collectors: append(v1alpha1.DefaultMetricsCollectors[:4:4], v1alpha1.CollectErrors), Logs: append(v1alpha1.DefaultMemberLogs[:2:2], v1alpha1.LogGeneral),
+	}
 	return resources.Metrics(c, c.EffectiveMonitoring(), "operator:1").Spec.Template.Spec.Containers[0].Args
 }
 
 // TestPodIsUnderstood: the exporter takes what the Deployment runs it with, every collector of the API among it.
 func TestPodIsUnderstood(t *testing.T) {
 	arguments := argumentsOfPod()
-	address, o, err := parseFlags(arguments, io.Discard)
+	address, o, l, err := parseFlags(arguments, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +45,13 @@ func TestPodIsUnderstood(t *testing.T) {
 	if len(o.Members) != 3 || o.Members[2] != want || address != fmt.Sprintf(":%d", resources.MetricsPort) {
 		t.Errorf("it serves %s of %+v", address, o.Members)
 	}
-	o.Clock = clock.RealClock{}
+	o.Clock, l.Clock = clock.RealClock{}, clock.RealClock{}
+	if _, err := logs.New(l); err != nil || len(l.Logs) != 3 {
+		t.Errorf("the logs %v: %v", l.Logs, err)
+	}
+	if _, err := logs.New(logs.Options{Logs: []string{"Audit"}}); err == nil {
+		t.Error("a log that does not exist is taken")
+	}
 	e, err := exporter.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +62,7 @@ func TestPodIsUnderstood(t *testing.T) {
 		t.Error("a collector that does not exist is taken")
 	}
 	for _, wrong := range [][]string{nil, {"--namespace=shop", "--cluster=orders"}, append(arguments[:len(arguments):len(arguments)], "orders-3")} {
-		if _, _, err := parseFlags(wrong, io.Discard); err == nil {
+		if _, _, _, err := parseFlags(wrong, io.Discard); err == nil {
 			t.Errorf("%v is taken", wrong)
 		}
 	}
@@ -76,15 +86,13 @@ func TestProgramIsSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pod.Process.Kill(); _ = pod.Wait() })
-	first := make([]byte, 4096)
-	n, err := log.Read(first)
-	if err != nil {
-		t.Fatal(err)
+	lines, address := bufio.NewScanner(log), ""
+	for address == "" && lines.Scan() {
+		address = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(lines.Text())
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }()
-	address := regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).Find(first[:n])
 	for range 5 {
-		response, err := http.Get("http://" + string(address) + "/metrics")
+		response, err := http.Get("http://" + address + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}

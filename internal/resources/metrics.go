@@ -54,18 +54,21 @@ func metricsSelector(c *v1alpha1.MySQLCluster) map[string]string {
 // Metrics is the Deployment whose one pod exports the metrics of all members. It has no right in Kubernetes. Members are named to it, so
 // that one which is gone counts as down; another number of members replaces the pod once.
 func Metrics(c *v1alpha1.MySQLCluster, m *v1alpha1.MonitoringSpec, image string) *appsv1ac.DeploymentApplyConfiguration {
-	var members, collectors []string
+	var members, collectors, logs []string
 	for ordinal := range c.ReplicaCount() {
 		members = append(members, c.MemberName(ordinal))
 	}
 	for _, collector := range m.Collectors {
 		collectors = append(collectors, string(collector))
 	}
+	for _, log := range m.Logs {
+		logs = append(logs, string(log))
+	}
 	container := hardened(corev1ac.Container()).
 		WithName(ComponentMetrics).
 		WithImage(image).
 		WithCommand(exporterProgram).
-		WithArgs(fmt.Sprintf("--bind-address=:%d", MetricsPort), fmt.Sprintf("--port=%d", v1alpha1.MySQLPort), "--tls="+task.TLSDir, "--namespace="+c.Namespace, "--cluster="+c.Name, "--members="+strings.Join(members, ","), "--collectors="+strings.Join(collectors, ",")).
+		WithArgs(fmt.Sprintf("--bind-address=:%d", MetricsPort), fmt.Sprintf("--port=%d", v1alpha1.MySQLPort), "--tls="+task.TLSDir, "--namespace="+c.Namespace, "--cluster="+c.Name, "--members="+strings.Join(members, ","), "--collectors="+strings.Join(collectors, ","), "--logs="+strings.Join(logs, ",")).
 		// Garbage is collected early: the pod has little to do, and room is what it costs.
 		WithEnv(corev1ac.EnvVar().WithName("GOMEMLIMIT").WithValue("20MiB"), corev1ac.EnvVar().WithName("GOGC").WithValue("25")).
 		WithPorts(corev1ac.ContainerPort().WithName(metricsPortName).WithContainerPort(MetricsPort).WithProtocol(corev1.ProtocolTCP)).

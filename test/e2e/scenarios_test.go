@@ -35,6 +35,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/logs"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/insights"
 )
@@ -129,9 +130,10 @@ func Test04SettingsTakeEffect(t *testing.T) {
 	})
 }
 
-// TestMembersAreMonitored: a pod of the cluster reads every member, and Prometheus counts the statements that a client sends.
+// TestMembersAreMonitored: a pod of the cluster reads every member, Prometheus counts the statements that a client sends, and kubectl
+// shows the one that was slow.
 func TestMembersAreMonitored(t *testing.T) {
-	change(t, `{"spec":{"monitoring":{}}}`)
+	change(t, `{"spec":{"monitoring":{},"mysqld":{"slow_query_log":"ON"}}}`)
 	value := func(expr string) float64 {
 		v, _, err := watch.Value(t.Context(), expr)
 		if err != nil {
@@ -146,11 +148,27 @@ func TestMembersAreMonitored(t *testing.T) {
 	sql(t, fmt.Sprintf(`sql orders-primary.shop.svc "CREATE TABLE counted (id INT PRIMARY KEY)"
 i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "INSERT INTO counted VALUES ($i);"; done >/tmp/inserts.sql
 sql orders-primary.shop.svc "$(cat /tmp/inserts.sql)"
-sql orders-primary.shop.svc "DROP TABLE counted"`, statements))
+sql orders-primary.shop.svc "DROP TABLE counted; SELECT SLEEP(3), 'on the primary'"
+sql orders-replicas.shop.svc "SELECT SLEEP(3), 'on a replica'"`, statements))
 	began := time.Now()
 	for time.Since(began) < 3*insights.Interval {
 		time.Sleep(insights.Interval)
 	}
+	primary := current(t).Status.Primary
+	waitFor(t, "the slow statements in the logs", func() bool {
+		out, err := lab.Kubectl(t.Context(), "", "logs", "--namespace", orders.Namespace, "deployment/"+resources.MetricsName(orders.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow := map[string]bool{} // on the primary
+		for line := range strings.Lines(out) {
+			var e logs.Entry
+			if json.Unmarshal([]byte(line), &e) == nil && e.Log == logs.Slow && e.Figures["Query_time"] >= 3 {
+				slow[e.Statement] = e.Member == primary
+			}
+		}
+		return slow["SELECT SLEEP(3), 'on the primary'"] && !slow["SELECT SLEEP(3), 'on a replica'"] && len(slow) == 2
+	})
 	// The prober writes too, once a second.
 	if counted := value(inserted) - before; counted < statements || counted > 1.05*statements {
 		t.Errorf("Prometheus counts %.0f of %d statements", counted, statements)

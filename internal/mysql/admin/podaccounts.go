@@ -7,6 +7,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
 )
 
 // podAccount is what an account of pods may do.
@@ -15,6 +16,8 @@ type podAccount struct {
 	global, dynamic []string
 	// database is one that the account may read; empty for none.
 	database string
+	// function is one of the operator's database that the account may call; nil for none.
+	function *function
 	// revoked is a privilege that the account had in an earlier release.
 	revoked string
 	// connections is the most that the account may have. Unless it has a limit, the global max_user_connections is its limit.
@@ -31,9 +34,36 @@ var podAccounts = map[string]podAccount{
 		dynamic: []string{"FLUSH_TABLES", "SHOW_ROUTINE", "XA_RECOVER_ADMIN", "RESOURCE_GROUP_USER"},
 		revoked: "RELOAD", connections: 1000,
 	},
-	// PROCESS is for the metrics of InnoDB, REPLICATION CLIENT for the list of binary logs. Of its connections it needs one; the others
-	// are for a pod that is replaced, and for sessions of a pod that was lost.
-	mysql.MetricsUser: {global: []string{"PROCESS", "REPLICATION CLIENT"}, database: "performance_schema", connections: 5},
+	// PROCESS is for the metrics of InnoDB, REPLICATION CLIENT for the list of binary logs. Of its connections it needs two; the others
+	// are for a pod that is replaced, and for sessions of a pod that was lost. The privilege FILE, with which it could read the logs by
+	// itself, would let it write files too.
+	mysql.MetricsUser: {global: []string{"PROCESS", "REPLICATION CLIENT"}, database: "performance_schema", function: &readLog, connections: 5},
+}
+
+// function is a stored function that runs with the operator's privileges.
+type function struct{ name, signature, body string }
+
+var readLog = function{
+	name:      mysql.ReadLogFunction,
+	signature: "(file VARCHAR(20) CHARACTER SET ascii, start BIGINT UNSIGNED) RETURNS LONGBLOB READS SQL DATA SQL SECURITY DEFINER",
+	body: fmt.Sprintf(`BEGIN
+  DECLARE content LONGBLOB;
+  DECLARE head LONGBLOB;
+  IF file IN ('slow.log', 'slow.log.1', 'general.log', 'general.log.1') THEN
+    SET content = LOAD_FILE(CONCAT('%slogs/', file));
+  END IF;
+  SET head = LEFT(content, %d);
+  RETURN CONCAT(OCTET_LENGTH(content), ' ', OCTET_LENGTH(head), CHAR(10), head, SUBSTRING(content, start + 1, %d));
+END`, observe.ExchangeDir, mysql.LogHeadSize, mysql.LogPartSize),
+}
+
+// definer is the account with whose privileges a function runs.
+const definer = "'" + mysql.OperatorUser + "'@'%'"
+
+// create makes the function in place of any of its name.
+func (f *function) create() []string {
+	name := conn.QuoteName(mysql.Database) + "." + conn.QuoteName(f.name)
+	return []string{conn.CreateDatabase, "DROP FUNCTION IF EXISTS " + name, "CREATE DEFINER=" + definer + " FUNCTION " + name + f.signature + "\n" + f.body}
 }
 
 // EnsurePodAccount makes an account of pods on the primary, from where it comes to the others, bound to the cluster's authority and to
@@ -52,7 +82,7 @@ func (m *Member) EnsurePodAccount(ctx context.Context, user, issuerDN, subjectDN
 	err = m.h.Transact(ctx, func(s *conn.Session) error {
 		for _, statement := range account.statements("'" + user + "'@'%'") {
 			var args []any
-			if strings.Contains(statement, "?") {
+			if strings.Contains(statement, " ISSUER ? ") {
 				args = []any{issuerDN, subjectDN}
 			}
 			if err := s.Change(ctx, "pod-account/"+strings.ToLower(strings.Fields(statement)[0]), statement, args...); err != nil {
@@ -78,6 +108,11 @@ func (a podAccount) check(user, issuerDN, subjectDN string) (query string, args 
 	if len(a.dynamic) > 0 {
 		query += fmt.Sprintf(" AND (SELECT COUNT(*) FROM mysql.global_grants WHERE USER = ? AND HOST = '%%' AND PRIV IN ('%s')) = %d", strings.Join(a.dynamic, "', '"), len(a.dynamic))
 		args = append(args, user)
+	}
+	if f := a.function; f != nil {
+		query += " AND EXISTS(SELECT 1 FROM mysql.procs_priv WHERE User = ? AND Host = '%' AND Db = '" + mysql.Database + "' AND Routine_name = '" + f.name + "' AND FIND_IN_SET('Execute', Proc_priv))" +
+			" AND EXISTS(SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = '" + mysql.Database + "' AND ROUTINE_NAME = '" + f.name + "' AND SECURITY_TYPE = 'DEFINER' AND DEFINER = '" + mysql.OperatorUser + "@%' AND ROUTINE_DEFINITION = ?)"
+		args = append(args, user, f.body)
 	}
 	if a.database != "" {
 		query += " AND EXISTS(SELECT 1 FROM mysql.db WHERE User = ? AND Host = '%' AND Db = '" + a.database + "' AND Select_priv = 'Y')"
@@ -106,6 +141,10 @@ func (a podAccount) statements(name string) []string {
 	}
 	if a.database != "" {
 		statements = append(statements, "GRANT SELECT ON "+conn.QuoteName(a.database)+".* TO "+name)
+	}
+	if f := a.function; f != nil {
+		statements = append(statements, f.create()...)
+		statements = append(statements, "GRANT EXECUTE ON FUNCTION "+conn.QuoteName(mysql.Database)+"."+conn.QuoteName(f.name)+" TO "+name)
 	}
 	if a.revoked != "" {
 		statements = append(statements, "REVOKE "+a.revoked+" ON *.* FROM "+name)

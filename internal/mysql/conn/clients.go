@@ -35,4 +35,4 @@ func EndSessions(ctx context.Context, s *Session, which string) (ended int, err 
 const OfClients = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + mysql.OperatorUser + "', '" + mysql.ReplicationUser + "', 'system user')"
 
 // CreateDatabase makes the operator's own database.
-const CreateDatabase = "CREATE DATABASE IF NOT EXISTS nairobi_mysql"
+const CreateDatabase = "CREATE DATABASE IF NOT EXISTS " + mysql.Database

@@ -285,6 +285,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: Etc/UTC
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MemberLog
+  scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MemberStatus
   map:
     fields:
@@ -345,6 +347,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
       default: 30s
+    - name: logs
+      type:
+        list:
+          elementType:
+            namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MemberLog
+          elementRelationship: associative
+      default:
+      - Error
+      - Slow
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackup
   map:
     fields:

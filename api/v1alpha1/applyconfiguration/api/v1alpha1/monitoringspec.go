@@ -10,9 +10,9 @@ import (
 // MonitoringSpecApplyConfiguration represents a declarative configuration of the MonitoringSpec type for use
 // with apply.
 //
-// MonitoringSpec says how the metrics of the members' MySQL servers are exported. The Deployment <name>-metrics, one small pod,
-// reads them over mutual TLS as the account nairobi_metrics, which may read status and nothing else, and serves them at /metrics on
-// port 9104. Where the API server has the kinds PodMonitor and PrometheusRule (monitoring.coreos.com), the operator makes one of each
+// MonitoringSpec says how the metrics and logs of the members' MySQL servers are exported. The Deployment <name>-metrics, one small pod,
+// reads them over mutual TLS as the account nairobi_metrics, which may read status and logs and no data. It serves the metrics at /metrics
+// on port 9104 and prints the logs, for kubectl logs and whatever else collects the output of pods. Where the API server has the kinds PodMonitor and PrometheusRule (monitoring.coreos.com), the operator makes one of each
 // for the cluster: what to scrape, and the alerts.
 type MonitoringSpecApplyConfiguration struct {
 	// Enabled, true unless set, runs the Deployment. With false it is removed, and so are its PodMonitor, its PrometheusRule and its certificate.
@@ -20,6 +20,9 @@ type MonitoringSpecApplyConfiguration struct {
 	// Collectors are the groups of metrics that are exported beside those that always are: mysql_up, connections, statements by kind,
 	// uptime, version and the expiry of the server's certificate. All but Errors unless set; docs/metrics.md lists the metrics of each.
 	Collectors []apiv1alpha1.MetricsCollector `json:"collectors,omitempty"`
+	// Logs are those that are printed, each entry as a line of JSON: the error log, the slow query log (see mysqld's slow_query_log and
+	// long_query_time), the general query log (general_log). Error and Slow unless set.
+	Logs []apiv1alpha1.MemberLog `json:"logs,omitempty"`
 	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 10m; 30s unless set. It is written into the PodMonitor;
 	// a Prometheus that finds the pod in another way has an interval of its own.
 	Interval *v1.Duration `json:"interval,omitempty"`
@@ -45,6 +48,16 @@ func (b *MonitoringSpecApplyConfiguration) WithEnabled(value bool) *MonitoringSp
 func (b *MonitoringSpecApplyConfiguration) WithCollectors(values ...apiv1alpha1.MetricsCollector) *MonitoringSpecApplyConfiguration {
 	for i := range values {
 		b.Collectors = append(b.Collectors, values[i])
+	}
+	return b
+}
+
+// WithLogs adds the given value to the Logs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Logs field.
+func (b *MonitoringSpecApplyConfiguration) WithLogs(values ...apiv1alpha1.MemberLog) *MonitoringSpecApplyConfiguration {
+	for i := range values {
+		b.Logs = append(b.Logs, values[i])
 	}
 	return b
 }

@@ -1,0 +1,131 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+)
+
+// errNotReadable: the server returns nothing of a log.
+var errNotReadable = errors.New("the server does not return it: its instance makes the file within a minute of its start, and what is larger than max_allowed_packet cannot be read")
+
+// file follows a log that the instance rotates: name is written to, name.1 is what was set aside. Which of the two has what was read last is
+// known by its head: entries carry the time in microseconds.
+type file struct {
+	name  string
+	parse func(text []byte, rest bool) (entries []Entry, left []byte)
+	since time.Time // entries before it are left out
+
+	begun    bool
+	head     []byte // of the file that was read last
+	position int64  // in that file
+	pending  []byte // the last entry that was read, which may not be whole
+}
+
+// part is what ReadLogFunction returns.
+type part struct {
+	size       int64
+	head, text []byte
+}
+
+func (f *file) read(ctx context.Context, s *conn.Session, write func(Entry)) (more bool, err error) {
+	if !f.begun {
+		return false, f.begin(ctx, s)
+	}
+	current, err := readPart(ctx, s, f.name, f.position)
+	if err != nil {
+		return false, err
+	}
+	if f.isIn(current) {
+		return f.take(current, write), nil
+	}
+	older, err := readPart(ctx, s, f.name+".1", f.position)
+	switch {
+	case err != nil && !errors.Is(err, errNotReadable):
+		return false, err
+	case err == nil && f.isIn(older) && older.size > f.position:
+		return f.take(older, write) || current.size > 0, nil
+	case err == nil && f.isIn(older) && current.size == 0:
+		return false, nil // the server may write more: it has not opened the new file yet
+	case err == nil && !f.isIn(older) && older.size > 0:
+		f.turnTo(older, write) // another one was set aside meanwhile
+	default:
+		f.turnTo(current, write)
+	}
+	return true, nil
+}
+
+// isIn says whether a part is of the file that was read last.
+func (f *file) isIn(p part) bool { return p.size >= f.position && bytes.HasPrefix(p.head, f.head) }
+
+// turnTo goes on at the beginning of another file.
+func (f *file) turnTo(p part, write func(Entry)) {
+	entries, _ := f.parse(f.pending, true)
+	f.write(entries, write)
+	f.pending, f.head, f.position = nil, p.head, 0
+}
+
+// begin starts with the last part of the log: of the file that was set aside as long as the new one is empty.
+func (f *file) begin(ctx context.Context, s *conn.Session) error {
+	const farBehind = 1 << 62 // only the size and the head are wanted
+	p, err := readPart(ctx, s, f.name, farBehind)
+	if err != nil {
+		return err
+	}
+	if p.size == 0 {
+		if older, err := readPart(ctx, s, f.name+".1", farBehind); err == nil {
+			p = older
+		} else if !errors.Is(err, errNotReadable) {
+			return err
+		}
+	}
+	f.begun, f.head, f.position = true, p.head, max(0, p.size-mysql.LogPartSize)
+	return nil
+}
+
+// take takes what was read at the position, and says whether there is more.
+func (f *file) take(p part, write func(Entry)) (more bool) {
+	f.head = p.head
+	f.position += int64(len(p.text))
+	text := slices.Concat(f.pending, p.text)
+	// Nothing new came: what is pending is whole.
+	entries, left := f.parse(text, len(p.text) == 0)
+	f.pending = bytes.Clone(left)
+	f.write(entries, write)
+	return f.position < p.size
+}
+
+func (f *file) write(entries []Entry, write func(Entry)) {
+	for _, e := range entries {
+		if at, err := time.Parse(time.RFC3339Nano, e.Time); err == nil && at.Before(f.since) {
+			continue
+		}
+		write(e)
+	}
+}
+
+// readPart reads a part of a file in the folder of logs.
+func readPart(ctx context.Context, s *conn.Session, name string, start int64) (part, error) {
+	var answer []byte
+	err := s.Row(ctx, "SELECT "+mysql.Database+"."+mysql.ReadLogFunction+"(?, ?)", []any{name, start}, &answer)
+	if err != nil {
+		return part{}, err
+	}
+	if answer == nil {
+		return part{}, errNotReadable
+	}
+	sizes, content, found := bytes.Cut(answer, []byte("\n"))
+	var p part
+	var head int
+	if _, err := fmt.Sscanf(string(sizes), "%d %d", &p.size, &head); err != nil || !found || head > len(content) {
+		return part{}, fmt.Errorf("%s.%s returns %q", mysql.Database, mysql.ReadLogFunction, sizes)
+	}
+	p.head, p.text = bytes.Clone(content[:head]), content[head:]
+	return p, nil
+}

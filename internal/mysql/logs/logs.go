@@ -1,0 +1,204 @@
+// Package logs reads the logs of a cluster's MySQL servers over SQL and writes each entry as a line of JSON.
+package logs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/exporter"
+)
+
+const (
+	// DefaultInterval is how often each member is read.
+	DefaultInterval = 2 * time.Second
+	// timeout bounds a statement on a member, and the connection to it.
+	timeout = 10 * time.Second
+	// idleTimeout keeps connections for longer than the interval.
+	idleTimeout = time.Minute
+	// since is how far before its start a shipper begins: what was logged while its pod was replaced is not left out.
+	since = 5 * time.Minute
+	// partsAtOnce is how many parts of a log are read, at most, before the next member's turn in the other log.
+	partsAtOnce = 16
+)
+
+// Names of the logs, as in spec.monitoring.logs.
+const (
+	Error   = "Error"
+	Slow    = "Slow"
+	General = "General"
+)
+
+// Entry is one entry of a log, and a line of the output.
+type Entry struct {
+	Time      string `json:"time"`
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	Member    string `json:"member"`
+	Log       string `json:"log"`
+
+	// Of the error log: System, Error, Warning or Note; the code, MY-…; the part of the server.
+	Priority  string `json:"priority,omitempty"`
+	Code      string `json:"code,omitempty"`
+	Subsystem string `json:"subsystem,omitempty"`
+	Message   string `json:"message,omitempty"`
+
+	// Of the slow and the general query log.
+	User       string             `json:"user,omitempty"`
+	Host       string             `json:"host,omitempty"`
+	Connection int64              `json:"connection,omitempty"`
+	Command    string             `json:"command,omitempty"`
+	Database   string             `json:"database,omitempty"`
+	Figures    map[string]float64 `json:"figures,omitempty"` // Query_time, Lock_time, Rows_sent, Rows_examined and more with log_slow_extra
+	Statement  string             `json:"statement,omitempty"`
+	// Truncated: the entry was longer than entryLimit.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// Options say what is read, and of whom.
+type Options struct {
+	Namespace, Cluster string
+	Members            []exporter.Member
+	// Logs are names of spec.monitoring.logs.
+	Logs []string
+	// Identity returns what the shipper logs in with. It is asked at each reading, because certificates are renewed.
+	Identity func() (mysql.Identity, error)
+	// Interval is DefaultInterval unless set.
+	Interval time.Duration
+	Clock    clock.Clock
+	// Output takes the entries, a line each; Logger what the shipper itself has to say.
+	Output io.Writer
+	Logger logr.Logger
+	// Dial makes the TCP connections; nil means net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Shipper reads the logs of a cluster's members.
+type Shipper struct {
+	o    Options
+	pool *conn.Pool
+
+	mu sync.Mutex // of the output
+}
+
+// source is one log of one member.
+type source interface {
+	// read writes what is new. more says that there is more to read at once.
+	read(ctx context.Context, s *conn.Session, write func(Entry)) (more bool, err error)
+}
+
+// New returns a shipper that has no connection yet. It fails on a log that does not exist.
+func New(o Options) (*Shipper, error) {
+	for _, log := range o.Logs {
+		if log != Error && log != Slow && log != General {
+			return nil, fmt.Errorf("there is no log %q", log)
+		}
+	}
+	if o.Interval <= 0 {
+		o.Interval = DefaultInterval
+	}
+	return &Shipper{o: o, pool: conn.NewPool(conn.Options{
+		User: mysql.MetricsUser, DialTimeout: timeout, StatementTimeout: timeout, IdleTimeout: idleTimeout, Clock: o.Clock, Dial: o.Dial,
+	})}, nil
+}
+
+// Run reads until ctx ends, the members side by side.
+func (s *Shipper) Run(ctx context.Context) {
+	defer s.pool.Close()
+	if len(s.o.Logs) == 0 {
+		return
+	}
+	var group sync.WaitGroup
+	for _, m := range s.o.Members {
+		group.Go(func() { s.follow(ctx, m) })
+	}
+	group.Wait()
+}
+
+// follow reads the logs of one member until ctx ends.
+func (s *Shipper) follow(ctx context.Context, m exporter.Member) {
+	began := s.o.Clock.Now().Add(-since)
+	sources := map[string]source{}
+	for _, log := range s.o.Logs {
+		switch log {
+		case Error:
+			sources[log] = &errorLog{since: fmt.Sprintf("%d.000000", began.Unix())}
+		case Slow:
+			sources[log] = &file{name: "slow.log", parse: slowEntries, since: began}
+		case General:
+			sources[log] = &file{name: "general.log", parse: generalEntries, since: began}
+		}
+	}
+	failures := map[string]string{}
+	for ctx.Err() == nil {
+		for log, source := range sources {
+			err := s.read(ctx, m, log, source)
+			s.report(failures, log+" log of "+m.Name, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.o.Clock.After(s.o.Interval):
+		}
+	}
+}
+
+// read writes what is new in one log.
+func (s *Shipper) read(ctx context.Context, m exporter.Member, log string, from source) error {
+	identity, err := s.o.Identity()
+	if err != nil {
+		return err
+	}
+	write := func(e Entry) {
+		e.Namespace, e.Cluster, e.Member, e.Log = s.o.Namespace, s.o.Cluster, m.Name, log
+		s.write(e)
+	}
+	for range partsAtOnce {
+		more := false
+		err := s.pool.Handle(m.Endpoint, identity).Read(ctx, func(session *conn.Session) (err error) {
+			more, err = from.read(ctx, session, write)
+			return err
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes one line. Where nobody takes the output, the pod is about to end.
+func (s *Shipper) write(e Entry) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		s.o.Logger.Error(err, "cannot write an entry", "member", e.Member, "log", e.Log)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.o.Output.Write(append(line, '\n'))
+}
+
+// report logs a failure once, and that it is over.
+func (s *Shipper) report(failures map[string]string, what string, err error) {
+	message := ""
+	if err != nil {
+		message = err.Error()
+	}
+	if failures[what] == message {
+		return
+	}
+	failures[what] = message
+	if err != nil {
+		s.o.Logger.Info("cannot read a log", "of", what, "error", message)
+	} else {
+		s.o.Logger.Info("the log can be read again", "of", what)
+	}
+}

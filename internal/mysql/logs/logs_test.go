@@ -1,0 +1,252 @@
+package logs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/exporter"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/logs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
+)
+
+func TestMain(m *testing.M) { mysqltest.Main(m) }
+
+// output is what a shipper printed.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// entries returns those of a log that contain a text.
+func (o *output) entries(t *testing.T, log, text string) (found []logs.Entry) {
+	t.Helper()
+	for line := range strings.Lines(o.String()) {
+		var e logs.Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if e.Log == log && strings.Contains(e.Statement+e.Message, text) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// logged is a server with both query logs in the files that an instance makes, and the identity of the pod that reads them.
+func logged(t *testing.T) (*mysqld.Server, mysql.Identity) {
+	t.Helper()
+	w := mysqltest.TheWorld(t)
+	s, err := w.Farm.Start(t.Context(), mysqld.Options{})
+	mysqltest.Must(t, err)
+	t.Cleanup(func() { mysqltest.Must(t, w.Farm.Discard(s)) })
+	m := admin.Open(mysqltest.NewPool(t, nil), mysqltest.EndpointOf(s), w.Identity())
+	mysqltest.Must(t, m.Promote(t.Context(), mysql.PromoteSpec{}))
+	a := w.Farm.Authority
+	for _, change := range []bool{true, false} {
+		changed, err := m.EnsurePodAccount(t.Context(), mysql.MetricsUser, a.IssuerDN(), a.ClientDN(pki.MetricsPod))
+		if err != nil || changed != change {
+			t.Fatalf("the account: changed %t, %v", changed, err)
+		}
+	}
+	for _, log := range []string{"slow", "general"} {
+		makeLog(t, s, log)
+	}
+	mysqltest.Exec(t, mysqltest.Root(t, s), "SET GLOBAL slow_query_log=ON, GLOBAL general_log=ON, GLOBAL long_query_time=0")
+	cert, key, err := a.IssueClient(pki.MetricsPod, time.Now())
+	mysqltest.Must(t, err)
+	return s, mysql.Identity{CertPEM: cert, KeyPEM: key, CAPEM: a.CertificatePEM()}
+}
+
+// makeLog makes the file of a log as an instance does.
+func makeLog(t *testing.T, s *mysqld.Server, log string) {
+	t.Helper()
+	path := filepath.Join(s.Exchange(), "logs", log+".log")
+	mysqltest.Must(t, os.WriteFile(path, nil, 0o666)) //nolint:gosec // LOAD_FILE demands it
+	mysqltest.Must(t, os.Chmod(path, 0o666))          //nolint:gosec // the same, whatever the umask
+}
+
+// ship reads a server's logs until the test ends.
+func ship(t *testing.T, s *mysqld.Server, identity mysql.Identity) *output {
+	t.Helper()
+	out := &output{}
+	shipper, err := logs.New(logs.Options{
+		Namespace: "shop", Cluster: "orders", Members: []exporter.Member{{Name: "orders-0", Endpoint: mysqltest.EndpointOf(s)}},
+		Logs: []string{logs.Error, logs.Slow, logs.General}, Identity: func() (mysql.Identity, error) { return identity, nil },
+		Interval: 100 * time.Millisecond, Clock: clock.RealClock{}, Output: out, Logger: testr.New(t),
+	})
+	mysqltest.Must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		shipper.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return out
+}
+
+// TestEveryEntryIsPrintedOnce, also those that the server writes to a file that was set aside before it opens a new one.
+func TestEveryEntryIsPrintedOnce(t *testing.T) {
+	s, identity := logged(t)
+	out, root := ship(t, s, identity), mysqltest.Root(t, s)
+	const rounds, each = 4, 300
+	mark := func(n int) string { return fmt.Sprintf("/* mark %d. */", n) }
+	for round := range rounds {
+		for i := range each {
+			mysqltest.Exec(t, root, "DO 1 "+mark(round*each+i))
+			if i == each/2 {
+				for _, log := range []string{"slow", "general"} {
+					path := filepath.Join(s.Exchange(), "logs", log+".log")
+					mysqltest.Must(t, os.Rename(path, path+".1"))
+					makeLog(t, s, log)
+				}
+			}
+		}
+		last := mark(round*each + each - 1)
+		mysqltest.WaitFor(t, "what came after the file was set aside", func() bool { return len(out.entries(t, logs.General, last)) == 1 })
+		mysqltest.Exec(t, root, "FLUSH GENERAL LOGS")
+		mysqltest.Exec(t, root, "FLUSH SLOW LOGS")
+		reached := fmt.Sprintf("/* round %d */", round)
+		mysqltest.Exec(t, root, "DO 1 "+reached)
+		for _, log := range []string{logs.Slow, logs.General} { // an instance sets a file aside once a minute at most
+			mysqltest.WaitFor(t, "the new file to be read", func() bool { return len(out.entries(t, log, reached)) == 1 })
+		}
+	}
+	mysqltest.Exec(t, root, "DO 1 /* the end */")
+	for _, log := range []string{logs.Slow, logs.General} {
+		mysqltest.WaitFor(t, "the last entry", func() bool { return len(out.entries(t, log, "the end")) == 1 })
+		times := map[string]int{}
+		for _, e := range out.entries(t, log, "/* mark ") {
+			times[e.Statement]++
+			if log == logs.Slow && (e.User != "root" || e.Connection == 0 || e.Figures["Query_time"] <= 0 || e.Member != "orders-0") {
+				t.Fatalf("%+v", e)
+			}
+		}
+		for n := range rounds * each {
+			if is := times["DO 1 "+mark(n)]; is != 1 {
+				t.Fatalf("entry %d of the %s log is there %d times", n, log, is)
+			}
+		}
+	}
+	if found := out.entries(t, logs.Error, "ready for connections"); len(found) != 1 || found[0].Priority != "System" || !strings.HasPrefix(found[0].Code, "MY-") {
+		t.Errorf("of the error log: %+v", found)
+	}
+}
+
+// TestANewPodBeginsWithWhatIsRecent: what was logged while no pod read is printed, but not what is old.
+func TestANewPodBeginsWithWhatIsRecent(t *testing.T) {
+	s, identity := logged(t)
+	root := mysqltest.Root(t, s)
+	mysqltest.Exec(t, root, "DO 1 /* recent */")
+	old := "2020-01-01T00:00:00.000001Z\t   12 Query\tDO 1 /* old */\n"
+	general := filepath.Join(s.Exchange(), "logs", "general.log")
+	before, err := os.ReadFile(general)
+	mysqltest.Must(t, err)
+	mysqltest.Must(t, os.WriteFile(general, append([]byte(old), before...), 0o666)) //nolint:gosec // as makeLog
+	out := ship(t, s, identity)
+	mysqltest.WaitFor(t, "what is recent", func() bool { return len(out.entries(t, logs.General, "recent")) == 1 })
+	if found := out.entries(t, logs.General, "old"); len(found) != 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestNoSecretIsPrinted of those that statements hold, also of one that is refused.
+func TestNoSecretIsPrinted(t *testing.T) {
+	s, identity := logged(t)
+	out, root := ship(t, s, identity), mysqltest.Root(t, s)
+	const secret = "hunter2-Secret"
+	statements := []string{
+		"CREATE USER app IDENTIFIED BY '" + secret + "'",
+		"ALTER USER app IDENTIFIED BY '" + secret + "1' RETAIN CURRENT PASSWORD",
+		"SET PASSWORD FOR app = '" + secret + "2'",
+		"ALTER USER nobody IDENTIFIED BY '" + secret + "3'", // refused: there is no such account
+		"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_USER='r', SOURCE_PASSWORD='" + secret + "4' FOR CHANNEL 'other'",
+		"START REPLICA UNTIL SQL_AFTER_MTS_GAPS USER='r' PASSWORD='" + secret + "5' FOR CHANNEL 'other'",
+		"CREATE SERVER srv FOREIGN DATA WRAPPER mysql OPTIONS (USER 'u', PASSWORD '" + secret + "6', HOST 'h')",
+		"CREATE USER other IDENTIFIED BY '" + secret + "8' BUT NOT SO", // refused: not a statement
+		"CREATE USER IF NOT EXISTS app IDENTIFIED WITH caching_sha2_password BY '" + secret + "7'",
+	}
+	for _, statement := range statements {
+		_, err := root.ExecContext(t.Context(), statement)
+		t.Logf("%s: %v", statement, err)
+	}
+	mysqltest.Exec(t, root, "DO 1 /* the end */")
+	for _, log := range []string{logs.Slow, logs.General} {
+		mysqltest.WaitFor(t, "the last entry", func() bool { return len(out.entries(t, log, "the end")) == 1 })
+		if found := out.entries(t, log, "CREATE USER"); len(found) == 0 {
+			t.Errorf("the %s log does not have the statements", log)
+		}
+		for _, e := range out.entries(t, log, secret) {
+			t.Errorf("the %s log has %q", log, e.Statement)
+		}
+	}
+}
+
+// TestTheAccountReadsLogsAndNothingElse.
+func TestTheAccountReadsLogsAndNothingElse(t *testing.T) {
+	s, identity := logged(t)
+	pool := mysqltest.NewPool(t, func(o *conn.Options) { o.User = mysql.MetricsUser })
+	ask := func(query string, args ...any) (answer []byte, err error) {
+		err = pool.Handle(mysqltest.EndpointOf(s), identity).Read(t.Context(), func(s *conn.Session) error { return s.Row(t.Context(), query, args, &answer) })
+		return answer, err
+	}
+	const call = "SELECT " + mysql.Database + "." + mysql.ReadLogFunction + "(?, 0)"
+	if answer, err := ask(call, "slow.log"); err != nil || !strings.Contains(string(answer), "Version") {
+		t.Errorf("%q, %v", answer, err)
+	}
+	for _, name := range []string{"../member.csr", "slow.log/../a", "error.log", ""} {
+		if answer, err := ask(call, name); err != nil || answer != nil {
+			t.Errorf("%s: %q, %v", name, answer, err)
+		}
+	}
+	if answer, err := ask("SELECT LOAD_FILE(?)", "/etc/nairobi-mysql/exchange/member.csr"); err != nil || answer != nil {
+		t.Errorf("by itself it reads %q, %v", answer, err)
+	}
+	for _, query := range []string{"SELECT 1 INTO OUTFILE '/etc/nairobi-mysql/exchange/logs/x'", "SELECT COUNT(*) FROM mysql.user", "SELECT COUNT(*) FROM " + mysql.Database + ".membership"} {
+		if _, err := ask(query); err == nil {
+			t.Errorf("%s is allowed", query)
+		}
+	}
+}
+
+// TestFollowsAServerThatRestarts: what it logs before it ends and after it is back is printed.
+func TestFollowsAServerThatRestarts(t *testing.T) {
+	s, identity := logged(t)
+	out := ship(t, s, identity)
+	mysqltest.WaitFor(t, "the first entries", func() bool { return len(out.entries(t, logs.Error, "ready for connections")) == 1 })
+	s.Kill()
+	mysqltest.Must(t, s.Boot(t.Context()))
+	mysqltest.WaitFor(t, "the entries of the second run", func() bool {
+		found := out.entries(t, logs.Error, "ready for connections")
+		return len(found) == 2 && !slices.ContainsFunc(found, func(e logs.Entry) bool { return e.Time == "" })
+	})
+}

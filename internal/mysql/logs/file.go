@@ -19,14 +19,22 @@ var errNotReadable = errors.New("the server does not return it: its instance mak
 // known by its head: entries carry the time in microseconds.
 type file struct {
 	name  string
-	parse func(text []byte, rest bool) (entries []Entry, left []byte)
+	event string // under which the performance schema counts writes to it
+	parse func(text []byte, whole bool) (entries []Entry, left []byte)
 	since time.Time // entries before it are left out
 
 	begun    bool
 	head     []byte // of the file that was read last
 	position int64  // in that file
 	pending  []byte // the last entry that was read, which may not be whole
+
+	// writes is how many the server had counted when all was read, and idle how often nothing was read since.
+	writes uint64
+	idle   int
 }
+
+// idleLimit is after how many intervals without a counted write a log is read nevertheless: somebody may have switched the counting off.
+const idleLimit = 30
 
 // part is what ReadLogFunction returns.
 type part struct {
@@ -34,10 +42,29 @@ type part struct {
 	head, text []byte
 }
 
+// read reads the log if the server has written to it: to return a part, the server reads the whole file.
 func (f *file) read(ctx context.Context, s *conn.Session, write func(Entry)) (more bool, err error) {
 	if !f.begun {
 		return false, f.begin(ctx, s)
 	}
+	var writes uint64
+	if err := s.Row(ctx, "SELECT COALESCE(SUM(COUNT_WRITE), 0) FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME = ?", []any{f.event}, &writes); err != nil {
+		return false, err
+	}
+	if writes == f.writes && f.idle > 0 && f.idle < idleLimit {
+		f.idle++
+		return false, nil
+	}
+	if more, err = f.follow(ctx, s, write); err != nil || more || len(f.pending) > 0 {
+		f.idle = 0
+		return more, err
+	}
+	f.writes, f.idle = writes, 1
+	return false, nil
+}
+
+// follow reads the next part.
+func (f *file) follow(ctx context.Context, s *conn.Session, write func(Entry)) (more bool, err error) {
 	current, err := readPart(ctx, s, f.name, f.position)
 	if err != nil {
 		return false, err

@@ -133,9 +133,9 @@ func (s *Shipper) follow(ctx context.Context, m exporter.Member) {
 		case Error:
 			sources[log] = &errorLog{since: fmt.Sprintf("%d.000000", began.Unix())}
 		case Slow:
-			sources[log] = &file{name: "slow.log", parse: slowEntries, since: began}
+			sources[log] = &file{name: "slow.log", event: "wait/io/file/sql/slow_log", parse: slowEntries, since: began}
 		case General:
-			sources[log] = &file{name: "general.log", parse: generalEntries, since: began}
+			sources[log] = &file{name: "general.log", event: "wait/io/file/sql/query_log", parse: generalEntries, since: began}
 		}
 	}
 	failures := map[string]string{}

@@ -179,6 +179,30 @@ func TestANewPodBeginsWithWhatIsRecent(t *testing.T) {
 	}
 }
 
+// TestAQuietLogIsNotRead: the server reads a whole file to return a part of it, so nobody asks it while it has written nothing.
+func TestAQuietLogIsNotRead(t *testing.T) {
+	s, identity := logged(t)
+	root := mysqltest.Root(t, s)
+	mysqltest.Exec(t, root, "SET GLOBAL general_log=OFF, GLOBAL slow_query_log=OFF")
+	ship(t, s, identity)
+	calls := func() string {
+		return mysqltest.Value(t, root, "SELECT SUM(COUNT_READ) FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN ('wait/io/file/sql/slow_log', 'wait/io/file/sql/query_log', 'wait/io/file/sql/LOAD_FILE')")
+	}
+	before := ""
+	mysqltest.WaitFor(t, "all to be read", func() bool {
+		last := before
+		before = calls()
+		time.Sleep(500 * time.Millisecond)
+		return before == last
+	})
+	time.Sleep(time.Second) // ten intervals
+	if now := calls(); now != before {
+		t.Errorf("files were read %s times, and then %s", before, now)
+	}
+	mysqltest.Exec(t, root, "SET GLOBAL slow_query_log=ON")
+	mysqltest.WaitFor(t, "a log that is written to to be read", func() bool { return calls() != before })
+}
+
 // TestNoSecretIsPrinted of those that statements hold, also of one that is refused.
 func TestNoSecretIsPrinted(t *testing.T) {
 	s, identity := logged(t)

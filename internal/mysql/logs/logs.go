@@ -38,32 +38,6 @@ const (
 	General = "General"
 )
 
-// Entry is one entry of a log, and a line of the output.
-type Entry struct {
-	Time      string `json:"time"`
-	Namespace string `json:"namespace"`
-	Cluster   string `json:"cluster"`
-	Member    string `json:"member"`
-	Log       string `json:"log"`
-
-	// Of the error log: System, Error, Warning or Note; the code, MY-…; the part of the server.
-	Priority  string `json:"priority,omitempty"`
-	Code      string `json:"code,omitempty"`
-	Subsystem string `json:"subsystem,omitempty"`
-	Message   string `json:"message,omitempty"`
-
-	// Of the slow and the general query log.
-	User       string             `json:"user,omitempty"`
-	Host       string             `json:"host,omitempty"`
-	Connection int64              `json:"connection,omitempty"`
-	Command    string             `json:"command,omitempty"`
-	Database   string             `json:"database,omitempty"`
-	Figures    map[string]float64 `json:"figures,omitempty"` // Query_time, Lock_time, Rows_sent, Rows_examined and more with log_slow_extra
-	Statement  string             `json:"statement,omitempty"`
-	// Truncated: the entry was longer than entryLimit.
-	Truncated bool `json:"truncated,omitempty"`
-}
-
 // Options say what is read, and of whom.
 type Options struct {
 	Namespace, Cluster string
@@ -158,7 +132,7 @@ func (s *Shipper) read(ctx context.Context, m exporter.Member, log string, from 
 		return err
 	}
 	write := func(e Entry) {
-		e.Namespace, e.Cluster, e.Member, e.Log = s.o.Namespace, s.o.Cluster, m.Name, log
+		e.Origin = Origin{Namespace: s.o.Namespace, Cluster: s.o.Cluster, Member: m.Name, Log: log}
 		s.write(e)
 	}
 	for range partsAtOnce {

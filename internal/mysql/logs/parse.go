@@ -68,7 +68,7 @@ func slowEntries(text []byte, whole bool) (entries []Entry, left []byte) {
 	found, left := split(text, slowStart, whole)
 	for _, one := range found {
 		one, truncated := cut(one)
-		e := Entry{Truncated: truncated, Figures: map[string]float64{}}
+		e := Entry{OfQueryLog: OfQueryLog{Truncated: truncated, Figures: map[string]float64{}}}
 		var statement []string
 		for line := range strings.Lines(string(one)) {
 			line = strings.TrimRight(line, "\n")
@@ -110,7 +110,7 @@ func generalEntries(text []byte, whole bool) (entries []Entry, left []byte) {
 		if fields == nil {
 			continue
 		}
-		e := Entry{Time: fields[1], Command: fields[3], Statement: fields[4], Truncated: truncated}
+		e := Entry{Time: fields[1], OfQueryLog: OfQueryLog{Command: fields[3], Statement: fields[4], Truncated: truncated}}
 		e.Connection, _ = strconv.ParseInt(fields[2], 10, 64)
 		entries = append(entries, e)
 	}

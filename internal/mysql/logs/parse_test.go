@@ -28,12 +28,18 @@ SET timestamp=1795860001;
 func TestSlowEntries(t *testing.T) {
 	want := []Entry{
 		{
-			Time: "2026-11-28T10:00:00.000001Z", User: "app", Host: "10.0.0.7", Connection: 12, Database: "shop", Statement: "SELECT *\n# not a header\nFROM t",
-			Figures: map[string]float64{"Query_time": 1.5, "Lock_time": 0.000002, "Rows_sent": 1, "Rows_examined": 100},
+			Time: "2026-11-28T10:00:00.000001Z",
+			OfQueryLog: OfQueryLog{
+				User: "app", Host: "10.0.0.7", Connection: 12, Database: "shop", Statement: "SELECT *\n# not a header\nFROM t",
+				Figures: map[string]float64{"Query_time": 1.5, "Lock_time": 0.000002, "Rows_sent": 1, "Rows_examined": 100},
+			},
 		},
 		{
-			Time: "2026-11-28T10:00:01.000002Z", User: "root", Host: "localhost", Connection: 13, Command: "Ping",
-			Figures: map[string]float64{"Query_time": 0.0001, "Lock_time": 0, "Rows_sent": 0, "Rows_examined": 0, "Thread_id": 13, "Errno": 0, "Killed": 0},
+			Time: "2026-11-28T10:00:01.000002Z",
+			OfQueryLog: OfQueryLog{
+				User: "root", Host: "localhost", Connection: 13, Command: "Ping",
+				Figures: map[string]float64{"Query_time": 0.0001, "Lock_time": 0, "Rows_sent": 0, "Rows_examined": 0, "Thread_id": 13, "Errno": 0, "Killed": 0},
+			},
 		},
 	}
 	for size := 1; size <= len(slowLog); size++ {
@@ -50,10 +56,10 @@ func TestGeneralEntries(t *testing.T) {
 	const log = "2026-11-28T10:00:00.000001Z\t   12 Connect\tapp@10.0.0.7 on shop using SSL/TLS\n" +
 		"2026-11-28T10:00:00.000002Z\t   12 Query\tSELECT 1,\n\t2\n2026-11-28T10:00:00.000003Z\t   12 Init DB\tshop\n2026-11-28T10:00:00.000004Z\t   12 Quit\t\n"
 	want := []Entry{
-		{Time: "2026-11-28T10:00:00.000001Z", Connection: 12, Command: "Connect", Statement: "app@10.0.0.7 on shop using SSL/TLS"},
-		{Time: "2026-11-28T10:00:00.000002Z", Connection: 12, Command: "Query", Statement: "SELECT 1,\n\t2"},
-		{Time: "2026-11-28T10:00:00.000003Z", Connection: 12, Command: "Init DB", Statement: "shop"},
-		{Time: "2026-11-28T10:00:00.000004Z", Connection: 12, Command: "Quit"},
+		{Time: "2026-11-28T10:00:00.000001Z", OfQueryLog: OfQueryLog{Connection: 12, Command: "Connect", Statement: "app@10.0.0.7 on shop using SSL/TLS"}},
+		{Time: "2026-11-28T10:00:00.000002Z", OfQueryLog: OfQueryLog{Connection: 12, Command: "Query", Statement: "SELECT 1,\n\t2"}},
+		{Time: "2026-11-28T10:00:00.000003Z", OfQueryLog: OfQueryLog{Connection: 12, Command: "Init DB", Statement: "shop"}},
+		{Time: "2026-11-28T10:00:00.000004Z", OfQueryLog: OfQueryLog{Connection: 12, Command: "Quit"}},
 	}
 	for size := 1; size <= len(log); size++ {
 		if got := inParts(log, size, generalEntries); !reflect.DeepEqual(got, want) {

@@ -11,6 +11,6 @@ fetch() {
   (cd "$1" && nice go list -e -deps -tags tools "$packages") &>/dev/null || true
 }
 
-for name in golangci-lint controller-gen etcd kubernetes coredns operator-sdk opm actionlint; do
+for name in golangci-lint controller-gen etcd kubernetes coredns versitygw operator-sdk opm actionlint; do
   fetch "$name"
 done

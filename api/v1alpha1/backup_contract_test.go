@@ -162,6 +162,16 @@ func backupRows() []row {
 	for _, endpoint := range []string{"minio:9000", "ftp://a.b", "https://a.b/path", "https://user:pw@a.b", "http://a.b;id", "http://[::1]:80"} {
 		rows = append(rows, wrong("endpoint "+endpoint, "spec.backup.destination.s3.endpoint", bucket("endpoint", endpoint)))
 	}
+	const authority = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+	const field = "spec.backup.destination.s3"
+	rows = append(rows,
+		fine("a store with a certificate of its own authority", bucket("endpoint", "https://minio.store:9000", "caBundle", authority+authority)),
+		wrong("an authority without an endpoint", field, bucket("caBundle", authority)),
+		wrong("an authority for plain HTTP", field, bucket("endpoint", "http://minio.store:9000", "caBundle", authority)),
+		wrong("a file for an authority", field+".caBundle", bucket("endpoint", "https://minio.store:9000", "caBundle", "/etc/ssl/ca.pem")),
+		wrong("a key for an authority", field+".caBundle", bucket("endpoint", "https://minio.store:9000", "caBundle", authority+"-----BEGIN PRIVATE KEY-----\n")),
+		wrong("an endless authority", field+".caBundle", bucket("endpoint", "https://minio.store:9000", "caBundle", authority+strings.Repeat("x", 65536))),
+	)
 	return append(rows, recoveryRows()...)
 }
 

@@ -157,6 +157,7 @@ type BackupDestination struct {
 // S3Destination is a bucket, and who may write to it. The policy that this needs is in docs/aws.md.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roleARN) || !has(self.credentialsSecretRef)",message="s3.roleARN and s3.credentialsSecretRef exclude each other: remove one"
+// +kubebuilder:validation:XValidation:rule="!has(self.caBundle) || has(self.endpoint) && self.endpoint.startsWith('https://')",message="s3.caBundle needs s3.endpoint, with https://"
 type S3Destination struct {
 	// Bucket is the bucket's name (S3 user guide, "Bucket naming rules").
 	// +kubebuilder:validation:MinLength=3
@@ -184,6 +185,14 @@ type S3Destination struct {
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$`
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
+
+	// CABundle holds the certificates, in PEM, of the authorities that sign the certificate of the endpoint. Only they are trusted then.
+	// Unless it is set, those that are widely known are.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----') && !self.contains('PRIVATE KEY')",message="must be certificates in PEM (-----BEGIN CERTIFICATE-----) and no key"
+	// +optional
+	CABundle string `json:"caBundle,omitempty"`
 
 	// KMSKeyID is the KMS key with which S3 encrypts the objects (SSE-KMS): a key's id or ARN, an alias or its ARN. The
 	// bucket's own default encryption applies unless it is set.

@@ -70,7 +70,7 @@ func (p *patient) bucketStore(ctx context.Context, s3 *v1alpha1.S3Destination) (
 		return nil, fmt.Errorf("the Secret %s lacks keys", s3.CredentialsSecretRef.Name)
 	}
 	return store.NewS3(ctx, store.S3Options{
-		Bucket: s3.Bucket, Prefix: s3.Prefix, Region: p.bucketRegion(s3), Endpoint: s3.Endpoint, KMSKeyID: s3.KMSKeyID,
+		Bucket: s3.Bucket, Prefix: s3.Prefix, Region: p.bucketRegion(s3), Endpoint: s3.Endpoint, CABundle: s3.CABundle, KMSKeyID: s3.KMSKeyID,
 		AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken, Attempts: 2, MaxPause: probePause,
 	})
 }
@@ -130,7 +130,7 @@ func (p *patient) findBucket(ctx context.Context, s3 *v1alpha1.S3Destination) Fi
 	if s3.Endpoint != "" {
 		address = strings.TrimSuffix(s3.Endpoint, "/") + "/" + s3.Bucket
 	}
-	answer, err := p.ask(ctx, address)
+	answer, err := p.ask(ctx, address, s3.CABundle)
 	if err != nil {
 		return warning("see that pods reach it", "%s cannot be reached from here: %v", address, err)
 	}

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -160,17 +162,25 @@ func (p *patient) preflight(ctx context.Context) ([]awsapi.Problem, error) {
 
 // head makes one HEAD request and returns its status.
 func (p *patient) head(ctx context.Context, address string) (int, error) {
-	answer, err := p.ask(ctx, address)
+	answer, err := p.ask(ctx, address, "")
 	if err != nil {
 		return 0, err
 	}
 	return answer.StatusCode, answer.Body.Close()
 }
 
-func (p *patient) ask(ctx context.Context, address string) (*http.Response, error) {
+// ask makes one HEAD request. Where authorities are given, in PEM, only they may sign the server's certificate.
+func (p *patient) ask(ctx context.Context, address, authorities string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
 	if err != nil {
 		return nil, err
 	}
-	return p.doctor.HTTP.Do(request)
+	if authorities == "" {
+		return p.doctor.HTTP.Do(request)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(authorities))
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	defer transport.CloseIdleConnections()
+	return (&http.Client{Transport: transport, Timeout: p.doctor.HTTP.Timeout}).Do(request)
 }

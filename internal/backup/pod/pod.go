@@ -178,7 +178,7 @@ func openStore(ctx context.Context, d v1alpha1.BackupDestination, keys, region, 
 		return store.NewFolder(task.ClaimDir, "pvc://"+d.PersistentVolumeClaim.ClaimName)
 	}
 	o := store.S3Options{
-		Bucket: d.S3.Bucket, Prefix: d.S3.Prefix, Region: region, Endpoint: d.S3.Endpoint, KMSKeyID: d.S3.KMSKeyID,
+		Bucket: d.S3.Bucket, Prefix: d.S3.Prefix, Region: region, Endpoint: d.S3.Endpoint, CABundle: d.S3.CABundle, KMSKeyID: d.S3.KMSKeyID,
 		UserAgent: "nairobi-mysql-operator/" + version,
 	}
 	if d.S3.Region != "" {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -43,14 +44,17 @@ func (s *S3) explain(ctx context.Context, what, key string, err error) error {
 		return fmt.Errorf("%s: %w", what, cause)
 	}
 	var (
-		coded    smithy.APIError
-		response *smithyhttp.ResponseError
-		network  net.Error
+		coded       smithy.APIError
+		response    *smithyhttp.ResponseError
+		network     net.Error
+		certificate *tls.CertificateVerificationError
 	)
 	switch {
 	case errors.As(err, &coded) && codes[coded.ErrorCode()] != nil:
 		return fmt.Errorf("%s: %w (%s)", what, codes[coded.ErrorCode()], coded.ErrorCode())
-	case errors.As(err, &response):
+	case errors.As(err, &certificate):
+		return fmt.Errorf("%s: %w: its certificate is not accepted (%s); set caBundle beside endpoint if its authority is your own", what, ErrUnavailable, innermost(certificate))
+	case errors.As(err, &response) && response.HTTPStatusCode() != 0:
 		status := response.HTTPStatusCode()
 		name := http.StatusText(status)
 		if coded != nil && coded.ErrorCode() != "" {
@@ -63,12 +67,20 @@ func (s *S3) explain(ctx context.Context, what, key string, err error) error {
 			return fmt.Errorf("%s: %w (%s)", what, ErrNotFound, name)
 		case status == http.StatusInsufficientStorage:
 			return fmt.Errorf("%s: %w (%s)", what, ErrFull, name)
-		case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, status == 0:
+		case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
 			return fmt.Errorf("%s: %w (%s)", what, ErrUnavailable, name)
 		}
 		return fmt.Errorf("%s: S3 refused it (%d %s)", what, status, name)
-	case errors.As(err, &network):
-		return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, network)
+	case errors.As(err, &response), errors.As(err, &network):
+		return fmt.Errorf("%s: %w (%s)", what, ErrUnavailable, innermost(err))
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// innermost returns what went wrong in the network, without addresses and ports, which differ at every attempt.
+func innermost(err error) string {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err.Error()
 }

@@ -50,6 +50,8 @@ type S3Options struct {
 	Region         string
 	// Endpoint of a store that is not AWS; buckets are then addressed by path.
 	Endpoint string
+	// CABundle holds the only authorities that may sign the endpoint's certificate, in PEM; empty for the system's.
+	CABundle string
 	// KMSKeyID for SSE-KMS, empty for the bucket's default.
 	KMSKeyID string
 	// AccessKeyID, SecretAccessKey and SessionToken; without them the SDK's default chain is used (IRSA, Pod Identity).
@@ -101,6 +103,9 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	}
 	if o.AccessKeyID != "" {
 		load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(o.AccessKeyID, o.SecretAccessKey, o.SessionToken)))
+	}
+	if o.CABundle != "" {
+		load = append(load, config.WithCustomCABundle(strings.NewReader(o.CABundle)))
 	}
 	if o.UserAgent != "" {
 		load = append(load, config.WithAppID(o.UserAgent))

@@ -29,6 +29,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/versitygw"
 )
 
 var cloud struct {
@@ -37,8 +38,34 @@ var cloud struct {
 	err    error
 }
 
+// gateway is another implementation of S3.
+var gateway struct {
+	once   sync.Once
+	server *versitygw.Server
+	err    error
+}
+
+// newGatewayStore returns the store in a bucket of its own of the other implementation.
+func newGatewayStore(t *testing.T) *S3 {
+	t.Helper()
+	gateway.once.Do(func() { gateway.server, gateway.err = versitygw.Start(context.Background()) })
+	must(t, gateway.err)
+	bucket := fmt.Sprintf("backups-%d", buckets.Add(1))
+	must(t, gateway.server.MakeBucket(t.Context(), bucket))
+	s, err := NewS3(t.Context(), S3Options{Bucket: bucket, Prefix: "team/mysql", Region: versitygw.Region, Endpoint: gateway.server.Endpoint, CABundle: gateway.server.CABundle,
+		AccessKeyID: versitygw.AccessKeyID, SecretAccessKey: versitygw.SecretAccessKey, Attempts: 4, MaxPause: 10 * time.Millisecond})
+	must(t, err)
+	return s
+}
+
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if gateway.server != nil {
+		if err := gateway.server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	if cloud.server != nil {
 		if err := cloud.server.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -156,10 +183,38 @@ func read(t *testing.T, s Store, key string) []byte {
 	return content
 }
 
+// TestAnUnknownAuthority: a store with a certificate that nobody vouches for is not written to, and the error says so.
+func TestAnUnknownAuthority(t *testing.T) {
+	known := newGatewayStore(t)
+	for name, bundle := range map[string]string{"none given": "", "another": string(authorityOf(t))} {
+		o := known.o
+		o.CABundle = bundle
+		s, err := NewS3(t.Context(), o)
+		must(t, err)
+		if _, err := s.Put(t.Context(), "a", strings.NewReader("secret")); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	o := known.o
+	o.CABundle = "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n"
+	if _, err := NewS3(t.Context(), o); err == nil || !strings.Contains(err.Error(), "CA") {
+		t.Errorf("nonsense for an authority: %v", err)
+	}
+}
+
+// authorityOf is the certificate of a server that has nothing to do with the store.
+func authorityOf(t *testing.T) []byte {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
 // stores are the same tests on both kinds.
 func stores(t *testing.T, f func(t *testing.T, s Store)) {
 	t.Run("s3", func(t *testing.T) { f(t, newWorld(t).s3("")) })
 	t.Run("s3 with a prefix", func(t *testing.T) { f(t, newWorld(t).s3("team/a!_.*'()=+@:,-b")) })
+	t.Run("another S3, over TLS", func(t *testing.T) { f(t, newGatewayStore(t)) })
 	t.Run("folder", func(t *testing.T) {
 		s, err := NewFolder(t.TempDir(), "pvc://backups")
 		must(t, err)

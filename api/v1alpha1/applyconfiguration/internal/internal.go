@@ -787,6 +787,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: bucket
       type:
         scalar: string
+    - name: caBundle
+      type:
+        scalar: string
     - name: credentialsSecretRef
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.LocalSecretReference

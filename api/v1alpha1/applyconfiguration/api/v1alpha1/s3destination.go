@@ -15,6 +15,9 @@ type S3DestinationApplyConfiguration struct {
 	Region *string `json:"region,omitempty"`
 	// Endpoint of a store that speaks S3's protocol, instead of AWS; buckets are then addressed by path.
 	Endpoint *string `json:"endpoint,omitempty"`
+	// CABundle holds the certificates, in PEM, of the authorities that sign the certificate of the endpoint. Only they are trusted then.
+	// Unless it is set, those that are widely known are.
+	CABundle *string `json:"caBundle,omitempty"`
 	// KMSKeyID is the KMS key with which S3 encrypts the objects (SSE-KMS): a key's id or ARN, an alias or its ARN. The
 	// bucket's own default encryption applies unless it is set.
 	KMSKeyID *string `json:"kmsKeyID,omitempty"`
@@ -61,6 +64,14 @@ func (b *S3DestinationApplyConfiguration) WithRegion(value string) *S3Destinatio
 // If called multiple times, the Endpoint field is set to the value of the last call.
 func (b *S3DestinationApplyConfiguration) WithEndpoint(value string) *S3DestinationApplyConfiguration {
 	b.Endpoint = &value
+	return b
+}
+
+// WithCABundle sets the CABundle field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CABundle field is set to the value of the last call.
+func (b *S3DestinationApplyConfiguration) WithCABundle(value string) *S3DestinationApplyConfiguration {
+	b.CABundle = &value
 	return b
 }
 

@@ -31,7 +31,7 @@ type MonitoringSpec struct {
 	// +kubebuilder:validation:MaxItems=3
 	// +listType=set
 	// +optional
-	Logs []MemberLog `json:"logs,omitempty"`
+	Logs []MemberLog `json:"logs,omitzero"`
 
 	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 10m; 30s unless set. It is written into the PodMonitor;
 	// a Prometheus that finds the pod in another way has an interval of its own.

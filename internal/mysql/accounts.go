@@ -18,8 +18,8 @@ const Database = "nairobi_mysql"
 
 // ReadLogFunction is the stored function in Database through which MetricsUser reads the general and the slow query log. It takes the name
 // of a file and where to begin, and returns the size of the file and how much of its head follows, as text in a line, then up to
-// LogHeadSize bytes of its head, then up to LogPartSize bytes from where to begin. It returns NULL where there is no such file, and where
-// it is larger than max_allowed_packet.
+// LogHeadSize bytes of its head, then up to LogPartSize bytes from where to begin. It returns NULL where there is no such file, where it is
+// longer than max_allowed_packet, and to others.
 const ReadLogFunction = "read_log"
 
 // Sizes in bytes of what ReadLogFunction returns at most.

@@ -43,18 +43,21 @@ var podAccounts = map[string]podAccount{
 // function is a stored function that runs with the operator's privileges.
 type function struct{ name, signature, body string }
 
+// readLog serves nobody but the account of the pod: who may call every function could read everybody's statements with it. 1301 is what a
+// file that is longer than max_allowed_packet raises.
 var readLog = function{
 	name:      mysql.ReadLogFunction,
 	signature: "(file VARCHAR(20) CHARACTER SET ascii, start BIGINT UNSIGNED) RETURNS LONGBLOB READS SQL DATA SQL SECURITY DEFINER",
 	body: fmt.Sprintf(`BEGIN
   DECLARE content LONGBLOB;
   DECLARE head LONGBLOB;
-  IF file IN ('slow.log', 'slow.log.1', 'general.log', 'general.log.1') THEN
+  DECLARE CONTINUE HANDLER FOR 1301 SET content = NULL;
+  IF SUBSTRING_INDEX(USER(), '@', 1) = '%s' AND file IN ('slow.log', 'slow.log.1', 'general.log', 'general.log.1') THEN
     SET content = LOAD_FILE(CONCAT('%slogs/', file));
   END IF;
   SET head = LEFT(content, %d);
   RETURN CONCAT(OCTET_LENGTH(content), ' ', OCTET_LENGTH(head), CHAR(10), head, SUBSTRING(content, start + 1, %d));
-END`, observe.ExchangeDir, mysql.LogHeadSize, mysql.LogPartSize),
+END`, mysql.MetricsUser, observe.ExchangeDir, mysql.LogHeadSize, mysql.LogPartSize),
 }
 
 // definer is the account with whose privileges a function runs.

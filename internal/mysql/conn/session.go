@@ -96,8 +96,11 @@ var sessionSettings = map[string]string{
 }
 
 // unlogged keeps a session out of the general query log, and out of the slow query log, which takes nothing that examines fewer rows.
-// It needs a privilege that the account of the backup pods lacks.
+// It needs a privilege that the accounts of pods lack.
 const unlogged = ", SESSION sql_log_off = 1, SESSION min_examined_row_limit = " + unlimited
+
+// neverSlow keeps a session out of the slow query log, unless that takes what uses no index as well. Every account may have it.
+const neverSlow = ", SESSION long_query_time = 31536000"
 
 // SessionSettings are the variables that each session sets for itself, with their values as SQL.
 func SessionSettings() map[string]string { return maps.Clone(sessionSettings) }
@@ -193,8 +196,11 @@ func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resum
 func (s *Session) begin(ctx context.Context) error {
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
 	settings := beginSession
-	if s.pool.options.User == mysql.OperatorUser {
+	switch s.pool.options.User {
+	case mysql.OperatorUser:
 		settings += unlogged
+	case mysql.MetricsUser: // its pod prints that log
+		settings += neverSlow
 	}
 	_, err := s.conn.ExecContext(b.ctx, settings)
 	err = b.note(err)

@@ -12,21 +12,25 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// errNotReadable: the server returns nothing of a log.
-var errNotReadable = errors.New("the server does not return it: its instance makes the file within a minute of its start, and what is larger than max_allowed_packet cannot be read")
+var (
+	// errNotReadable: the server returns nothing of a log.
+	errNotReadable = errors.New("the server does not return it: its instance makes the file within a minute of its start, and what is longer than max_allowed_packet cannot be read")
+	// errLost: what was set aside could not be read to its end.
+	errLost = errors.New("entries at the end of the file that was set aside last are lost: it is not there any more, or longer than max_allowed_packet")
+)
 
-// file follows a log that the instance rotates: name is written to, name.1 is what was set aside. Which of the two has what was read last is
-// known by its head: entries carry the time in microseconds.
+// file follows a log that the instance rotates: name is written to, name.1 is what was set aside.
 type file struct {
-	name  string
-	event string // under which the performance schema counts writes to it
-	parse func(text []byte, whole bool) (entries []Entry, left []byte)
-	since time.Time // entries before it are left out
+	name   string
+	event  string // under which the performance schema counts writes to it
+	format format
+	since  time.Time // entries before it are left out, until the first that is not
 
 	begun    bool
 	head     []byte // of the file that was read last
 	position int64  // in that file
 	pending  []byte // the last entry that was read, which may not be whole
+	aside    []byte // the head of the file that had been set aside when reading that one began
 
 	// writes is how many the server had counted when all was read, and idle how often nothing was read since.
 	writes uint64
@@ -69,33 +73,45 @@ func (f *file) follow(ctx context.Context, s *conn.Session, write func(Entry)) (
 	if err != nil {
 		return false, err
 	}
-	if f.isIn(current) {
+	if f.isIn(current) && f.known() {
 		return f.take(current, write), nil
 	}
 	older, err := readPart(ctx, s, f.name+".1", f.position)
-	switch {
-	case err != nil && !errors.Is(err, errNotReadable):
+	if err != nil && !errors.Is(err, errNotReadable) {
 		return false, err
-	case err == nil && f.isIn(older) && older.size > f.position:
-		return f.take(older, write) || current.size > 0, nil
-	case err == nil && f.isIn(older) && current.size == 0:
-		return false, nil // the server may write more: it has not opened the new file yet
-	case err == nil && !f.isIn(older) && older.size > 0:
-		f.turnTo(older, write) // another one was set aside meanwhile
-	default:
-		f.turnTo(current, write)
 	}
-	return true, nil
+	if err == nil && f.isIn(older) && !bytes.Equal(older.head, f.aside) {
+		if older.size > f.position {
+			return f.take(older, write) || current.size > 0, nil
+		}
+		if current.size == 0 {
+			return false, nil // the server may write more: it has not opened the new file yet
+		}
+		f.turnTo(current, older.head, write)
+		return true, nil
+	}
+	if f.isIn(current) {
+		return f.take(current, write), nil
+	}
+	if err == nil && older.size > 0 && !bytes.Equal(older.head, f.aside) {
+		f.turnTo(older, nil, write) // another one was set aside meanwhile
+		return true, nil
+	}
+	f.turnTo(current, older.head, write)
+	return true, errLost
 }
 
-// isIn says whether a part is of the file that was read last.
+// isIn says whether a part may be of the file that was read last.
 func (f *file) isIn(p part) bool { return p.size >= f.position && bytes.HasPrefix(p.head, f.head) }
 
-// turnTo goes on at the beginning of another file.
-func (f *file) turnTo(p part, write func(Entry)) {
-	entries, _ := f.parse(f.pending, true)
-	f.write(entries, write)
-	f.pending, f.head, f.position = nil, p.head, 0
+// known says whether the head tells the file from others: what a server writes into a log that it opens is the same in each, but entries
+// carry the time in microseconds.
+func (f *file) known() bool { return len(f.head) == mysql.LogHeadSize || f.format.start.Match(f.head) }
+
+// turnTo goes on at the beginning of another file. aside is the head of the one that was set aside before it.
+func (f *file) turnTo(p part, aside []byte, write func(Entry)) {
+	f.format.entries(f.pending, true, f.filter(write))
+	f.pending, f.head, f.position, f.aside = nil, p.head, 0, aside
 }
 
 // begin starts with the last part of the log: of the file that was set aside as long as the new one is empty.
@@ -105,12 +121,14 @@ func (f *file) begin(ctx context.Context, s *conn.Session) error {
 	if err != nil {
 		return err
 	}
-	if p.size == 0 {
-		if older, err := readPart(ctx, s, f.name+".1", farBehind); err == nil {
-			p = older
-		} else if !errors.Is(err, errNotReadable) {
-			return err
-		}
+	older, err := readPart(ctx, s, f.name+".1", farBehind)
+	switch {
+	case err != nil && !errors.Is(err, errNotReadable):
+		return err
+	case err == nil && p.size == 0:
+		p = older
+	default:
+		f.aside = older.head
 	}
 	f.begun, f.head, f.position = true, p.head, max(0, p.size-mysql.LogPartSize)
 	return nil
@@ -122,17 +140,17 @@ func (f *file) take(p part, write func(Entry)) (more bool) {
 	f.position += int64(len(p.text))
 	text := slices.Concat(f.pending, p.text)
 	// Nothing new came: what is pending is whole.
-	entries, left := f.parse(text, len(p.text) == 0)
-	f.pending = bytes.Clone(left)
-	f.write(entries, write)
+	f.pending = bytes.Clone(f.format.entries(text, len(p.text) == 0, f.filter(write)))
 	return f.position < p.size
 }
 
-func (f *file) write(entries []Entry, write func(Entry)) {
-	for _, e := range entries {
-		if at, err := time.Parse(time.RFC3339Nano, e.Time); err == nil && at.Before(f.since) {
-			continue
+// filter leaves out what is older than the first entry that is to be written.
+func (f *file) filter(write func(Entry)) func(Entry) {
+	return func(e Entry) {
+		if at, err := time.Parse(time.RFC3339Nano, e.Time); !f.since.IsZero() && err == nil && at.Before(f.since) {
+			return
 		}
+		f.since = time.Time{}
 		write(e)
 	}
 }

@@ -4,9 +4,11 @@ package logs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"sync"
 	"time"
 
@@ -62,7 +64,8 @@ type Shipper struct {
 	o    Options
 	pool *conn.Pool
 
-	mu sync.Mutex // of the output
+	// turn is held by who reads a part and writes its entries: one at a time, so that the memory does not grow with the members.
+	turn sync.Mutex
 }
 
 // source is one log of one member.
@@ -108,9 +111,9 @@ func (s *Shipper) follow(ctx context.Context, m exporter.Member) {
 		case Error:
 			sources[log] = &errorLog{since: fmt.Sprintf("%d.000000", began.Unix())}
 		case Slow:
-			sources[log] = &file{name: "slow.log", event: "wait/io/file/sql/slow_log", parse: slowEntries, since: began}
+			sources[log] = &file{name: "slow.log", event: "wait/io/file/sql/slow_log", format: slowFormat, since: began}
 		case General:
-			sources[log] = &file{name: "general.log", event: "wait/io/file/sql/query_log", parse: generalEntries, since: began}
+			sources[log] = &file{name: "general.log", event: "wait/io/file/sql/query_log", format: generalFormat, since: began}
 		}
 	}
 	failures := map[string]string{}
@@ -138,11 +141,22 @@ func (s *Shipper) read(ctx context.Context, m exporter.Member, log string, from 
 	}
 	for range partsAtOnce {
 		more := false
+		var problem error
 		err := s.pool.Handle(m.Endpoint, identity).Read(ctx, func(session *conn.Session) (err error) {
-			more, err = from.read(ctx, session, write)
+			s.turn.Lock()
+			defer s.turn.Unlock()
+			own := int64(session.ID()) //nolint:gosec // MySQL counts connections from 1 on
+			others := func(e Entry) {
+				if e.Connection != own { // the general log has this reading itself
+					write(e)
+				}
+			}
+			if more, err = from.read(ctx, session, others); errors.Is(err, errLost) {
+				problem, err = err, nil // a session that can go on
+			}
 			return err
 		})
-		if err != nil || !more {
+		if err = errors.Join(err, problem); err != nil || !more {
 			return err
 		}
 	}
@@ -151,21 +165,19 @@ func (s *Shipper) read(ctx context.Context, m exporter.Member, log string, from 
 
 // write writes one line. Where nobody takes the output, the pod is about to end.
 func (s *Shipper) write(e Entry) {
-	line, err := json.Marshal(e)
-	if err != nil {
-		s.o.Logger.Error(err, "cannot write an entry", "member", e.Member, "log", e.Log)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, _ = s.o.Output.Write(append(line, '\n'))
+	encoder := json.NewEncoder(s.o.Output)
+	encoder.SetEscapeHTML(false) // people search for statements
+	_ = encoder.Encode(e)        // nothing in it can fail but the output
 }
+
+// localPort is what differs from one broken connection to the next.
+var localPort = regexp.MustCompile(`\S+:\d+->`)
 
 // report logs a failure once, and that it is over.
 func (s *Shipper) report(failures map[string]string, what string, err error) {
 	message := ""
 	if err != nil {
-		message = err.Error()
+		message = localPort.ReplaceAllString(err.Error(), "")
 	}
 	if failures[what] == message {
 		return

@@ -179,6 +179,57 @@ func TestANewPodBeginsWithWhatIsRecent(t *testing.T) {
 	}
 }
 
+// TestAFileOfWhichOnlyTheServersHeadWasRead is read to its end after it was set aside: its head is like that of the new one.
+func TestAFileOfWhichOnlyTheServersHeadWasRead(t *testing.T) {
+	s, identity := logged(t)
+	root := mysqltest.Root(t, s)
+	mysqltest.Exec(t, root, "SET GLOBAL slow_query_log=OFF")
+	path := filepath.Join(s.Exchange(), "logs", "slow.log")
+	head, err := os.ReadFile(path)
+	mysqltest.Must(t, err)
+	head = head[:bytes.Index(head, []byte("Argument\n"))+len("Argument\n")]
+	mysqltest.Must(t, os.WriteFile(path, head, 0o666)) //nolint:gosec // as makeLog
+	out := ship(t, s, identity)
+	mysqltest.Exec(t, root, "DO 1 /* begun */")
+	mysqltest.WaitFor(t, "reading to begin", func() bool { return len(out.entries(t, logs.General, "begun")) == 1 })
+	// As if nobody had read meanwhile: the server writes, the file is set aside, and the new one is open.
+	entry := "# Time: " + time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") + "\n# User@Host: app[app] @  [10.0.0.7]  Id: 1\n# Query_time: 1.0\nSET timestamp=1;\nDO 1 /* set aside */;\n"
+	fresh := path + ".fresh"
+	mysqltest.Must(t, os.WriteFile(fresh, head, 0o666)) //nolint:gosec // as makeLog
+	mysqltest.Must(t, os.Chmod(fresh, 0o666))           //nolint:gosec // as makeLog
+	old := path + ".old"
+	mysqltest.Must(t, os.WriteFile(old, append(head, entry...), 0o666)) //nolint:gosec // as makeLog
+	mysqltest.Must(t, os.Chmod(old, 0o666))                             //nolint:gosec // as makeLog
+	mysqltest.Must(t, os.Rename(old, path+".1"))
+	mysqltest.Must(t, os.Rename(fresh, path))
+	mysqltest.Exec(t, root, "SET GLOBAL slow_query_log=ON")
+	mysqltest.Exec(t, root, "DO 1 /* in the new file */")
+	mysqltest.Exec(t, root, "DO 1 /* the end */")
+	mysqltest.WaitFor(t, "the new file to be read", func() bool { return len(out.entries(t, logs.Slow, "in the new file")) == 1 })
+	if found := out.entries(t, logs.Slow, "set aside"); len(found) != 1 {
+		t.Errorf("of what was set aside %d entries are printed", len(found))
+	}
+}
+
+// TestAFileThatIsTooLong costs what is in it, and nothing that comes after it.
+func TestAFileThatIsTooLong(t *testing.T) {
+	s, identity := logged(t)
+	root := mysqltest.Root(t, s)
+	mysqltest.Exec(t, root, "SET GLOBAL max_allowed_packet=1048576")
+	out := ship(t, s, identity)
+	mysqltest.Exec(t, root, "DO 1 /* before */")
+	mysqltest.WaitFor(t, "reading to begin", func() bool { return len(out.entries(t, logs.Slow, "before")) == 1 })
+	path := filepath.Join(s.Exchange(), "logs", "slow.log")
+	for range 4 {
+		mysqltest.Exec(t, root, "DO 1 /* "+strings.Repeat("x", 300<<10)+" */")
+	}
+	mysqltest.Must(t, os.Rename(path, path+".1"))
+	makeLog(t, s, "slow")
+	mysqltest.Exec(t, root, "FLUSH SLOW LOGS")
+	mysqltest.Exec(t, root, "DO 1 /* after */")
+	mysqltest.WaitFor(t, "what came after", func() bool { return len(out.entries(t, logs.Slow, "after")) == 1 })
+}
+
 // TestAQuietLogIsNotRead: the server reads a whole file to return a part of it, so nobody asks it while it has written nothing.
 func TestAQuietLogIsNotRead(t *testing.T) {
 	s, identity := logged(t)
@@ -191,8 +242,8 @@ func TestAQuietLogIsNotRead(t *testing.T) {
 	before := ""
 	mysqltest.WaitFor(t, "all to be read", func() bool {
 		last := before
+		time.Sleep(time.Second)
 		before = calls()
-		time.Sleep(500 * time.Millisecond)
 		return before == last
 	})
 	time.Sleep(time.Second) // ten intervals
@@ -201,6 +252,22 @@ func TestAQuietLogIsNotRead(t *testing.T) {
 	}
 	mysqltest.Exec(t, root, "SET GLOBAL slow_query_log=ON")
 	mysqltest.WaitFor(t, "a log that is written to to be read", func() bool { return calls() != before })
+}
+
+// TestReadingIsNotPrinted: with both logs on, the pod's own statements are in one of them, and are left out.
+func TestReadingIsNotPrinted(t *testing.T) {
+	s, identity := logged(t)
+	out := ship(t, s, identity)
+	mysqltest.Exec(t, mysqltest.Root(t, s), "DO 1 /* the last */")
+	mysqltest.WaitFor(t, "the last statement", func() bool {
+		return len(out.entries(t, logs.General, "the last"))+len(out.entries(t, logs.Slow, "the last")) == 2
+	})
+	time.Sleep(300 * time.Millisecond)
+	printed := out.String()
+	time.Sleep(time.Second) // ten intervals
+	if more := strings.TrimPrefix(out.String(), printed); more != "" {
+		t.Errorf("printed is\n%s", more)
+	}
 }
 
 // TestNoSecretIsPrinted of those that statements hold, also of one that is refused.
@@ -254,6 +321,10 @@ func TestTheAccountReadsLogsAndNothingElse(t *testing.T) {
 	}
 	if answer, err := ask("SELECT LOAD_FILE(?)", "/etc/nairobi-mysql/exchange/member.csr"); err != nil || answer != nil {
 		t.Errorf("by itself it reads %q, %v", answer, err)
+	}
+	root := mysqltest.Root(t, s)
+	if answer := mysqltest.Value(t, root, "SELECT COALESCE("+mysql.Database+"."+mysql.ReadLogFunction+"('slow.log', 0), 'nothing')"); answer != "nothing" {
+		t.Errorf("another account reads %q", answer)
 	}
 	for _, query := range []string{"SELECT 1 INTO OUTFILE '/etc/nairobi-mysql/exchange/logs/x'", "SELECT COUNT(*) FROM mysql.user", "SELECT COUNT(*) FROM " + mysql.Database + ".membership"} {
 		if _, err := ask(query); err == nil {

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const slowLog = `/usr/sbin/mysqld, Version: 9.7.4 (MySQL Community Server - GPL). started with:
@@ -43,12 +44,12 @@ func TestSlowEntries(t *testing.T) {
 		},
 	}
 	for size := 1; size <= len(slowLog); size++ {
-		if got := inParts(slowLog, size, slowEntries); !reflect.DeepEqual(got, want) {
+		if got := inParts(slowLog, size, slowFormat); !reflect.DeepEqual(got, want) {
 			t.Fatalf("in parts of %d bytes:\n%+v", size, got)
 		}
 	}
-	if entries, _ := slowEntries([]byte("the end of what was not read\n"+slowLog), true); !reflect.DeepEqual(entries, want) {
-		t.Errorf("from the middle on: %+v", entries)
+	if got := inParts("the end of what was not read\n"+slowLog, len(slowLog)*2, slowFormat); !reflect.DeepEqual(got, want) {
+		t.Errorf("from the middle on: %+v", got)
 	}
 }
 
@@ -62,7 +63,7 @@ func TestGeneralEntries(t *testing.T) {
 		{Time: "2026-11-28T10:00:00.000004Z", OfQueryLog: OfQueryLog{Connection: 12, Command: "Quit"}},
 	}
 	for size := 1; size <= len(log); size++ {
-		if got := inParts(log, size, generalEntries); !reflect.DeepEqual(got, want) {
+		if got := inParts(log, size, generalFormat); !reflect.DeepEqual(got, want) {
 			t.Fatalf("in parts of %d bytes:\n%+v", size, got)
 		}
 	}
@@ -73,11 +74,10 @@ func TestLongEntriesAreCut(t *testing.T) {
 	log := "2026-11-28T10:00:00.000001Z\t1 Query\t" + strings.Repeat("x", 10*entryLimit) + "\n2026-11-28T10:00:00.000002Z\t1 Quit\t\n"
 	var left []byte
 	var got []Entry
+	emit := func(e Entry) { got = append(got, e) }
 	for rest := []byte(log); len(rest) > 0; {
 		n := min(len(rest), 1000)
-		var found []Entry
-		found, left = generalEntries(append(left, rest[:n]...), false)
-		if got = append(got, found...); len(left) > entryLimit+lineLimit+2 {
+		if left = generalFormat.entries(append(left, rest[:n]...), false, emit); len(left) > entryLimit+startLimit+2 {
 			t.Fatalf("%d bytes are kept", len(left))
 		}
 		rest = rest[n:]
@@ -87,15 +87,41 @@ func TestLongEntriesAreCut(t *testing.T) {
 	}
 }
 
+// TestStatementsThatLookLikeTheLog are printed whole, and forge nothing of their own entry.
+func TestStatementsThatLookLikeTheLog(t *testing.T) {
+	head := strings.Join(strings.Split(slowLog, "\n")[3:6], "\n") + "\nSET timestamp=1795860000;\n"
+	for _, statement := range []string{
+		"# Query_time: 99.0  Lock_time: 0\nDO SLEEP(1.5)", "# User@Host: root[root] @  [10.0.0.1]  Id: 1\nDO 1", "use shop", "SET timestamp=5", "SELECT 'a\n# Time: 2020-01-01T00:00:00Z\nb'",
+	} {
+		want := Entry{Time: "2026-11-28T10:00:00.000001Z", OfQueryLog: OfQueryLog{
+			User: "app", Host: "10.0.0.7", Connection: 12, Statement: statement,
+			Figures: map[string]float64{"Query_time": 1.5, "Lock_time": 0.000002, "Rows_sent": 1, "Rows_examined": 100},
+		}}
+		if got := inParts(head+statement+";\n", 7, slowFormat); !reflect.DeepEqual(got, []Entry{want}) {
+			t.Errorf("%q: %+v", statement, got)
+		}
+	}
+}
+
+// TestACharacterIsNotCut at the end of an entry that is too long.
+func TestACharacterIsNotCut(t *testing.T) {
+	for shift := range 4 {
+		got := inParts("2026-11-28T10:00:00.000001Z\t1 Query\t"+strings.Repeat("x", shift)+strings.Repeat("€", entryLimit/3+1), 1<<20, generalFormat)
+		if len(got) != 1 || !got[0].Truncated || !utf8.ValidString(got[0].Statement) || !strings.HasSuffix(got[0].Statement, "€") {
+			t.Errorf("shifted by %d it ends with %q", shift, got[0].Statement[len(got[0].Statement)-6:])
+		}
+	}
+}
+
 // inParts parses text that comes in parts of a size.
-func inParts(text string, size int, parse func([]byte, bool) ([]Entry, []byte)) (got []Entry) {
+func inParts(text string, size int, f format) (got []Entry) {
 	var left []byte
+	emit := func(e Entry) { got = append(got, e) }
 	for rest := text; rest != ""; {
 		n := min(len(rest), size)
-		var found []Entry
-		found, left = parse(append(left, rest[:n]...), false)
-		got, rest = append(got, found...), rest[n:]
+		left = f.entries(append(left, rest[:n]...), false, emit)
+		rest = rest[n:]
 	}
-	found, _ := parse(left, true)
-	return append(got, found...)
+	f.entries(left, true, emit)
+	return got
 }

@@ -39,6 +39,7 @@ type panel struct {
 	queries            []query
 	width              uint32 // of 24; 0 stands for 8, a single figure is 4 wide
 	low, high          *float64
+	names              bool             // of a figure: the legend is shown, and not the value
 	values             map[string]state // what a figure stands for
 	warnAt, badAt      *float64         // from where a figure is orange, and red; red alone below badBelow
 	badBelow           *float64
@@ -101,11 +102,12 @@ func (b board) build() (page, error) {
 		built.WithVariable(variable)
 	}
 	if b.variables != nil {
-		for _, a := range []struct{ name, expr, color string }{
-			{"Promotions", `sum by (kind) (increase(mysqlcluster_promotions_total{namespace=~"$namespace",cluster=~"$cluster"}[$__interval])) > 0`, blue},
-			{"Alerts", `max by (alertname, severity) (ALERTS{alertstate="firing",namespace=~"$namespace",cluster=~"$cluster"})`, red},
+		for _, mark := range []struct{ name, expr, title, tags, color string }{
+			{"Promotions", `sum by (kind, cluster) (increase(mysqlcluster_promotions_total{namespace=~"$namespace",cluster=~"$cluster"}[2m])) > 0`, "{{kind}}", "cluster", blue},
+			{"Alerts", `max by (alertname, severity, cluster) (ALERTS{alertstate="firing",namespace=~"$namespace",cluster=~"$cluster"})`, "{{alertname}}", "severity,cluster", red},
 		} {
-			built.Annotation(dashboard.NewAnnotationQueryBuilder().Name(a.name).Datasource(source).Expr(a.expr).Enable(true).IconColor(a.color))
+			built.Annotation(dashboard.NewAnnotationQueryBuilder().Name(mark.name).Datasource(source).Expr(mark.expr).Step("1m").
+				TitleFormat(mark.title).TagKeys(mark.tags).Enable(true).IconColor(mark.color))
 		}
 	}
 	for _, r := range b.rows {
@@ -128,6 +130,10 @@ func (r ready) Build() (dashboard.Panel, error) {
 	return dashboard.Panel(r), nil
 }
 
+// step is the least between two points: what a member is scraped at unless spec.monitoring.interval says otherwise. Grafana makes
+// $__rate_interval of it.
+var step = "30s"
+
 // build returns the panel with its queries, places it has none.
 func (p panel) build() (dashboard.Panel, error) {
 	var built dashboard.Panel
@@ -140,7 +146,11 @@ func (p panel) build() (dashboard.Panel, error) {
 			Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).Build()
 	case figure:
 		height = 4
-		built, err = stat.NewPanelBuilder().GraphMode(common.BigValueGraphModeNone).ColorMode(common.BigValueColorModeBackground).
+		text := common.BigValueTextModeAuto
+		if p.names {
+			text = common.BigValueTextModeName
+		}
+		built, err = stat.NewPanelBuilder().TextMode(text).GraphMode(common.BigValueGraphModeNone).ColorMode(common.BigValueColorModeBackground).
 			ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"})).
 			Orientation(common.VizOrientationAuto).Build()
 	case timeline:
@@ -155,7 +165,7 @@ func (p panel) build() (dashboard.Panel, error) {
 	if err != nil {
 		return built, err
 	}
-	built.Title, built.Description, built.Datasource = &p.title, &p.description, &source
+	built.Title, built.Description, built.Datasource, built.Interval = &p.title, &p.description, &source, &step
 	built.GridPos = &dashboard.GridPos{H: height, W: p.span()}
 	if built.FieldConfig == nil {
 		built.FieldConfig = &dashboard.FieldConfigSource{Overrides: []dashboard.DashboardFieldConfigSourceOverrides{}}
@@ -247,7 +257,7 @@ func (p panel) columns(built *dashboard.Panel) {
 		override(q.legend, dashboard.DynamicConfigValue{Id: "unit", Value: q.unit})
 	}
 	override("Cluster", dashboard.DynamicConfigValue{Id: "links", Value: []map[string]any{{
-		"title": "Open the cluster", "url": "/d/" + cluster.uid + "?var-namespace=${__data.fields.Namespace}&var-cluster=${__data.fields.Cluster}",
+		"title": "Open the cluster", "url": "/d/" + cluster.uid + "?var-namespace=${__data.fields.Namespace}&var-cluster=${__data.fields.Cluster}&var-datasource=${datasource}&${__url_time_range}",
 	}}})
 	built.Transformations = []dashboard.DataTransformerConfig{
 		{Id: "merge", Options: map[string]any{}},

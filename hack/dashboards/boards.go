@@ -49,7 +49,7 @@ var fleet = board{
 				{expr: `min by (namespace, cluster) (mysqlcluster_certificate_expiry_timestamp_seconds) - time()`, legend: "Certificates end in", unit: "s"},
 			}},
 			{title: "Problems by reason", description: "How many clusters have each reason. docs/operations.md says what each means and what to do.", unit: "none", width: 12, low: zero, queries: []query{
-				{expr: `count by (reason) (max by (namespace, cluster, reason) (mysqlcluster_problem) == 1) or label_replace(vector(0), "reason", "none", "", "")`, legend: "{{reason}}"},
+				{expr: `count by (reason) (max by (namespace, cluster, reason) (mysqlcluster_problem) == 1) or on () label_replace(vector(0), "reason", "none", "", "")`, legend: "{{reason}}"},
 			}},
 			{title: "Promotions", description: "Failovers, switchovers and reopenings of the same primary, by the hour.", unit: "none", width: 12, low: zero, queries: []query{
 				{expr: `sum by (kind) (increase(mysqlcluster_promotions_total[1h]))`, legend: "{{kind}}"},
@@ -59,17 +59,17 @@ var fleet = board{
 			{kind: figure, title: "Leads", description: "Whether one copy of the operator works.", values: yesNo, queries: []query{{expr: `max(mysqlcluster_operator_leading)`}}},
 			{kind: figure, title: "Copies", description: "Copies of the operator that answer. One works, the others wait.", badBelow: one, queries: []query{{expr: `count(mysqlcluster_operator_leading) or vector(0)`}}},
 			{title: "Looks at clusters", description: "Reconciles, and those that ended with an error and are repeated.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum by (error) (rate(mysqlcluster_reconciles_total[5m]))`, legend: "error: {{error}}"},
+				{expr: `sum by (error) (rate(mysqlcluster_reconciles_total[$__rate_interval]))`, legend: "error: {{error}}"},
 			}},
 			{title: "Time of a look", description: "How long a reconcile takes, half of them and 95 in 100 at most.", unit: "s", low: zero, queries: []query{
-				{expr: `histogram_quantile(0.5, sum by (le) (rate(mysqlcluster_reconciles_duration_seconds_bucket[5m])))`, legend: "p50"},
-				{expr: `histogram_quantile(0.95, sum by (le) (rate(mysqlcluster_reconciles_duration_seconds_bucket[5m])))`, legend: "p95"},
+				{expr: `histogram_quantile(0.5, sum by (le) (rate(mysqlcluster_reconciles_duration_seconds_bucket[$__rate_interval])))`, legend: "p50"},
+				{expr: `histogram_quantile(0.95, sum by (le) (rate(mysqlcluster_reconciles_duration_seconds_bucket[$__rate_interval])))`, legend: "p95"},
 			}},
 			{title: "Calls to AWS", description: "Calls by the code of the answer; retries count.", unit: "reqps", low: zero, queries: []query{
-				{expr: `sum by (code) (rate(mysqlcluster_aws_calls_total[5m]))`, legend: "{{code}}"},
+				{expr: `sum by (code) (rate(mysqlcluster_aws_calls_total[$__rate_interval]))`, legend: "{{code}}"},
 			}},
 			{title: "Time of a call to AWS", description: "95 in 100 calls of each operation were answered within this time.", unit: "s", low: zero, queries: []query{
-				{expr: `histogram_quantile(0.95, sum by (le, operation) (rate(mysqlcluster_aws_call_duration_seconds_bucket[10m])))`, legend: "{{operation}}"},
+				{expr: `histogram_quantile(0.95, sum by (le, operation) (rate(mysqlcluster_aws_call_duration_seconds_bucket[$__rate_interval])))`, legend: "{{operation}}"},
 			}},
 			{title: "Memory of the operator", description: "Resident memory of each copy.", unit: "bytes", low: zero, queries: []query{
 				{expr: `process_resident_memory_bytes and on (instance, job) mysqlcluster_operator_leading`, legend: "{{instance}}"},
@@ -91,7 +91,7 @@ var cluster = board{
 			{kind: figure, title: "Availability", description: "The part of the chosen time in which writes succeeded.", unit: "percentunit", badBelow: new(0.999), queries: []query{
 				{expr: `avg_over_time(max(mysqlcluster_available` + ofCluster + `)[$__range:30s])`},
 			}},
-			{kind: figure, title: "Statements", description: "Statements of clients on all members.", unit: "reqps", queries: []query{{expr: `sum(rate(mysql_global_status_questions` + ofCluster + `[2m]))`}}},
+			{kind: figure, title: "Statements", description: "Statements of clients on all members.", unit: "reqps", queries: []query{{expr: `sum(rate(mysql_global_status_questions` + ofCluster + `[5m]))`}}},
 			{kind: figure, title: "Largest lag", description: "How far the replica that is furthest behind has to apply.", unit: "s", warnAt: new(30.0), badAt: new(300.0), queries: []query{
 				{expr: `max(mysqlcluster_replication_lag_seconds` + ofCluster + `)`},
 			}},
@@ -103,7 +103,7 @@ var cluster = board{
 			}},
 			{kind: timeline, title: "Problems", description: "What needs attention; docs/operations.md says what each reason means and what to do. Empty is good.", width: 12,
 				values: map[string]state{"1": {"there", red}, "0": {"none", green}}, queries: []query{
-					{expr: `max by (reason) (mysqlcluster_problem` + ofCluster + `) or label_replace(vector(0), "reason", "none", "", "")`, legend: "{{reason}}"},
+					{expr: `max by (reason) (mysqlcluster_problem` + ofCluster + `) or on () label_replace(vector(0), "reason", "none", "", "")`, legend: "{{reason}}"},
 				}},
 			{kind: timeline, title: "Who takes writes", description: "The primary is the member that is not read-only.", width: 12, values: map[string]state{"0": {"primary", blue}, "1": {"replica", grey}}, queries: []query{
 				{expr: `max by (member) (mysql_global_variables_read_only` + ofCluster + `)`, legend: "{{member}}"},
@@ -114,12 +114,12 @@ var cluster = board{
 		}},
 		{"Load", []panel{
 			{title: "Statements", description: "Statements of clients, by member.", unit: "reqps", low: zero, queries: []query{
-				{expr: `sum by (member) (rate(mysql_global_status_questions` + ofCluster + `[2m]))`, legend: "{{member}}"},
+				{expr: `sum by (member) (rate(mysql_global_status_questions` + ofCluster + `[$__rate_interval]))`, legend: "{{member}}"},
 			}},
 			{title: "Latency", description: "How long statements took: half, 95 and 99 in 100 at most. Those of replication and of the operator are among them.", unit: "s", low: zero, queries: []query{
-				{expr: `histogram_quantile(0.5, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofCluster + `[2m])))`, legend: "p50"},
-				{expr: `histogram_quantile(0.95, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofCluster + `[2m])))`, legend: "p95"},
-				{expr: `histogram_quantile(0.99, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofCluster + `[2m])))`, legend: "p99"},
+				{expr: `histogram_quantile(0.5, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofCluster + `[$__rate_interval])))`, legend: "p50"},
+				{expr: `histogram_quantile(0.95, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofCluster + `[$__rate_interval])))`, legend: "p95"},
+				{expr: `histogram_quantile(0.99, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofCluster + `[$__rate_interval])))`, legend: "p99"},
 			}},
 			{title: "Connections", description: "Open connections, by member.", unit: "none", low: zero, queries: []query{
 				{expr: `sum by (member) (mysql_global_status_threads_connected` + ofCluster + `)`, legend: "{{member}}"},
@@ -133,11 +133,11 @@ var cluster = board{
 				{expr: `max by (member) (mysql_slave_status_seconds_behind_master` + ofCluster + `)`, legend: "{{member}}"},
 			}},
 			{title: "Wait for an acknowledgement", description: "How long a commit on the primary waits for its replicas, on average.", unit: "µs", low: zero, queries: []query{
-				{expr: `sum(rate(mysql_global_status_rpl_semi_sync_source_tx_wait_time` + ofCluster + `[2m])) / sum(rate(mysql_global_status_rpl_semi_sync_source_tx_waits` + ofCluster + `[2m]))`, legend: "mean"},
+				{expr: `sum(rate(mysql_global_status_rpl_semi_sync_source_tx_wait_time` + ofCluster + `[$__rate_interval])) / sum(rate(mysql_global_status_rpl_semi_sync_source_tx_waits` + ofCluster + `[$__rate_interval]))`, legend: "mean"},
 			}},
 			{title: "Commits by acknowledgement", description: "Commits of the primary that a replica acknowledged, and those answered without: those a failover may lose.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum(rate(mysql_global_status_rpl_semi_sync_source_yes_tx` + ofCluster + `[2m]))`, legend: "acknowledged"},
-				{expr: `sum(rate(mysql_global_status_rpl_semi_sync_source_no_tx` + ofCluster + `[2m]))`, legend: "not acknowledged"},
+				{expr: `sum(rate(mysql_global_status_rpl_semi_sync_source_yes_tx` + ofCluster + `[$__rate_interval]))`, legend: "acknowledged"},
+				{expr: `sum(rate(mysql_global_status_rpl_semi_sync_source_no_tx` + ofCluster + `[$__rate_interval]))`, legend: "not acknowledged"},
 			}},
 			{title: "Sessions that wait", description: "Sessions whose commit waits for an acknowledgement now.", unit: "none", low: zero, queries: []query{
 				{expr: `max by (member) (mysql_global_status_rpl_semi_sync_source_wait_sessions` + ofCluster + `)`, legend: "{{member}}"},
@@ -165,35 +165,35 @@ var member = board{
 		{"Server", []panel{
 			{kind: figure, title: "Up", description: "Whether the server answers.", values: yesNo, width: 6, queries: []query{{expr: `max by (member) (mysql_up` + ofMember + `)`, legend: "{{member}}"}}},
 			{kind: figure, title: "Uptime", description: "How long ago the server started.", unit: "s", width: 6, queries: []query{{expr: `max by (member) (mysql_global_status_uptime` + ofMember + `)`, legend: "{{member}}"}}},
-			{kind: figure, title: "Version", description: "The version of the server.", width: 6, queries: []query{{expr: `max by (member, version) (mysql_version_info` + ofMember + `)`, legend: "{{member}} {{version}}"}}},
+			{kind: figure, title: "Version", description: "The version of the server.", width: 6, names: true, queries: []query{{expr: `max by (member, version) (mysql_version_info` + ofMember + `)`, legend: "{{member}} {{version}}"}}},
 			{kind: figure, title: "Buffer pool", description: "The size of InnoDB's buffer pool.", unit: "bytes", width: 6, queries: []query{{expr: `max by (member) (mysql_global_variables_innodb_buffer_pool_size` + ofMember + `)`, legend: "{{member}}"}}},
 		}},
 		{"Statements", []panel{
 			{title: "By kind", description: "Statements by kind, the ten most frequent.", unit: "ops", low: zero, queries: []query{
-				{expr: `topk(10, sum by (command) (rate(mysql_global_status_commands_total` + ofMember + `[2m])))`, legend: "{{command}}"},
+				{expr: `topk(10, sum by (command) (rate(mysql_global_status_commands_total` + ofMember + `[$__rate_interval])))`, legend: "{{command}}"},
 			}},
 			{title: "Latency", description: "How long statements took: half, 95 and 99 in 100 at most.", unit: "s", low: zero, queries: []query{
-				{expr: `histogram_quantile(0.5, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofMember + `[2m])))`, legend: "p50"},
-				{expr: `histogram_quantile(0.95, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofMember + `[2m])))`, legend: "p95"},
-				{expr: `histogram_quantile(0.99, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofMember + `[2m])))`, legend: "p99"},
+				{expr: `histogram_quantile(0.5, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofMember + `[$__rate_interval])))`, legend: "p50"},
+				{expr: `histogram_quantile(0.95, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofMember + `[$__rate_interval])))`, legend: "p95"},
+				{expr: `histogram_quantile(0.99, sum by (le) (rate(mysql_statement_duration_seconds_bucket` + ofMember + `[$__rate_interval])))`, legend: "p99"},
 			}},
 			{title: "Slow and without index", description: "Statements slower than long_query_time, and statements that scanned a table.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum by (member) (rate(mysql_global_status_slow_queries` + ofMember + `[2m]))`, legend: "{{member}} slow"},
-				{expr: `sum by (member) (rate(mysql_perf_schema_events_statements_sum_no_index_used` + ofMember + `[2m]))`, legend: "{{member}} without index"},
+				{expr: `sum by (member) (rate(mysql_global_status_slow_queries` + ofMember + `[$__rate_interval]))`, legend: "{{member}} slow"},
+				{expr: `sum by (member) (rate(mysql_perf_schema_events_statements_sum_no_index_used` + ofMember + `[$__rate_interval]))`, legend: "{{member}} without index"},
 			}},
 			{title: "Rows", description: "Rows that statements examined, and those they returned or changed. Far apart, an index is missing.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum(rate(mysql_perf_schema_events_statements_sum_rows_examined` + ofMember + `[2m]))`, legend: "examined"},
-				{expr: `sum(rate(mysql_perf_schema_events_statements_sum_rows_sent` + ofMember + `[2m]))`, legend: "returned"},
-				{expr: `sum(rate(mysql_perf_schema_events_statements_sum_rows_affected` + ofMember + `[2m]))`, legend: "changed"},
+				{expr: `sum(rate(mysql_perf_schema_events_statements_sum_rows_examined` + ofMember + `[$__rate_interval]))`, legend: "examined"},
+				{expr: `sum(rate(mysql_perf_schema_events_statements_sum_rows_sent` + ofMember + `[$__rate_interval]))`, legend: "returned"},
+				{expr: `sum(rate(mysql_perf_schema_events_statements_sum_rows_affected` + ofMember + `[$__rate_interval]))`, legend: "changed"},
 			}},
 			{title: "Errors", description: "Statements that failed, and connections that were refused or broke off.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum by (member) (rate(mysql_perf_schema_events_statements_sum_errors` + ofMember + `[2m]))`, legend: "{{member}} statements"},
-				{expr: `sum by (member) (rate(mysql_global_status_aborted_connects` + ofMember + `[2m]))`, legend: "{{member}} refused"},
-				{expr: `sum by (member) (rate(mysql_global_status_aborted_clients` + ofMember + `[2m]))`, legend: "{{member}} broke off"},
+				{expr: `sum by (member) (rate(mysql_perf_schema_events_statements_sum_errors` + ofMember + `[$__rate_interval]))`, legend: "{{member}} statements"},
+				{expr: `sum by (member) (rate(mysql_global_status_aborted_connects` + ofMember + `[$__rate_interval]))`, legend: "{{member}} refused"},
+				{expr: `sum by (member) (rate(mysql_global_status_aborted_clients` + ofMember + `[$__rate_interval]))`, legend: "{{member}} broke off"},
 			}},
 			{title: "Temporary tables", description: "Internal temporary tables in memory and on disk.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum(rate(mysql_global_status_created_tmp_tables` + ofMember + `[2m]))`, legend: "all"},
-				{expr: `sum(rate(mysql_global_status_created_tmp_disk_tables` + ofMember + `[2m]))`, legend: "on disk"},
+				{expr: `sum(rate(mysql_global_status_created_tmp_tables` + ofMember + `[$__rate_interval]))`, legend: "all"},
+				{expr: `sum(rate(mysql_global_status_created_tmp_disk_tables` + ofMember + `[$__rate_interval]))`, legend: "on disk"},
 			}},
 		}},
 		{"Connections and network", []panel{
@@ -204,8 +204,8 @@ var member = board{
 				{expr: `max by (member) (mysql_global_status_threads_running` + ofMember + `)`, legend: "{{member}}"},
 			}},
 			{title: "Network", description: "Bytes from and to clients.", unit: "Bps", queries: []query{
-				{expr: `sum(rate(mysql_global_status_bytes_received` + ofMember + `[2m]))`, legend: "received"},
-				{expr: `sum(rate(mysql_global_status_bytes_sent` + ofMember + `[2m]))`, legend: "sent"},
+				{expr: `sum(rate(mysql_global_status_bytes_received` + ofMember + `[$__rate_interval]))`, legend: "received"},
+				{expr: `sum(rate(mysql_global_status_bytes_sent` + ofMember + `[$__rate_interval]))`, legend: "sent"},
 			}},
 		}},
 		{"InnoDB", []panel{
@@ -214,10 +214,10 @@ var member = board{
 				{expr: `max by (member) (mysql_global_status_innodb_buffer_pool_bytes_dirty` + ofMember + `)`, legend: "{{member}} to be written"},
 			}},
 			{title: "Reads that went to disk", description: "The part of reads that the buffer pool could not answer. Above one in a hundred for long, it is too small.", unit: "percentunit", low: zero, queries: []query{
-				{expr: `sum by (member) (rate(mysql_global_status_innodb_buffer_pool_reads` + ofMember + `[5m])) / sum by (member) (rate(mysql_global_status_innodb_buffer_pool_read_requests` + ofMember + `[5m]))`, legend: "{{member}}"},
+				{expr: `sum by (member) (rate(mysql_global_status_innodb_buffer_pool_reads` + ofMember + `[$__rate_interval])) / sum by (member) (rate(mysql_global_status_innodb_buffer_pool_read_requests` + ofMember + `[$__rate_interval]))`, legend: "{{member}}"},
 			}},
 			{title: "Rows", description: "Rows by what was done with them.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum by (operation) (rate(mysql_global_status_innodb_row_ops_total` + ofMember + `[2m]))`, legend: "{{operation}}"},
+				{expr: `sum by (operation) (rate(mysql_global_status_innodb_row_ops_total` + ofMember + `[$__rate_interval]))`, legend: "{{operation}}"},
 			}},
 			{title: "Row locks", description: "Sessions that wait for a row lock now.", unit: "none", low: zero, queries: []query{
 				{expr: `max by (member) (mysql_global_status_innodb_row_lock_current_waits` + ofMember + `)`, legend: "{{member}}"},
@@ -229,15 +229,15 @@ var member = board{
 				{expr: `max by (member) (mysql_info_schema_innodb_metrics_transaction_trx_rseg_history_len` + ofMember + `)`, legend: "{{member}}"},
 			}},
 			{title: "Disk", description: "Bytes read from and written to data files, and to the redo log.", unit: "Bps", low: zero, queries: []query{
-				{expr: `sum(rate(mysql_global_status_innodb_data_read` + ofMember + `[2m]))`, legend: "read"},
-				{expr: `sum(rate(mysql_global_status_innodb_data_written` + ofMember + `[2m]))`, legend: "written"},
-				{expr: `sum(rate(mysql_global_status_innodb_os_log_written` + ofMember + `[2m]))`, legend: "redo log"},
+				{expr: `sum(rate(mysql_global_status_innodb_data_read` + ofMember + `[$__rate_interval]))`, legend: "read"},
+				{expr: `sum(rate(mysql_global_status_innodb_data_written` + ofMember + `[$__rate_interval]))`, legend: "written"},
+				{expr: `sum(rate(mysql_global_status_innodb_os_log_written` + ofMember + `[$__rate_interval]))`, legend: "redo log"},
 			}},
 			{title: "Syncs", description: "Calls of fsync for data files.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum by (member) (rate(mysql_global_status_innodb_data_fsyncs` + ofMember + `[2m]))`, legend: "{{member}}"},
+				{expr: `sum by (member) (rate(mysql_global_status_innodb_data_fsyncs` + ofMember + `[$__rate_interval]))`, legend: "{{member}}"},
 			}},
 			{title: "Tables", description: "Tables that had to be opened because the cache did not hold them.", unit: "ops", low: zero, queries: []query{
-				{expr: `sum by (member) (rate(mysql_global_status_table_open_cache_misses` + ofMember + `[2m]))`, legend: "{{member}}"},
+				{expr: `sum by (member) (rate(mysql_global_status_table_open_cache_misses` + ofMember + `[$__rate_interval]))`, legend: "{{member}}"},
 			}},
 		}},
 		{"Reading these figures", []panel{
@@ -257,16 +257,19 @@ var backups = board{
 	variables: []variable{inNamespace, {name: "cluster", label: "Cluster", metric: `mysqlcluster_phase{namespace=~"$namespace"}`, several: true}},
 	rows: []row{
 		{"Backups", []panel{
-			{kind: figure, title: "Oldest last good backup", description: "The cluster whose last good backup is the oldest.", unit: "s", width: 6, badAt: new(2 * 86400.0), queries: []query{
+			{kind: figure, title: "Oldest last good backup", description: "The cluster whose last good backup is the oldest.", unit: "s", width: 5, badAt: new(2 * 86400.0), queries: []query{
 				{expr: `time() - min(max by (namespace, cluster) (mysqlcluster_backup_last_good_timestamp_seconds` + ofCluster + ` > 0))`},
 			}},
-			{kind: figure, title: "Never backed up", description: "Clusters with backups configured of which none has completed.", width: 6, badAt: one, queries: []query{
+			{kind: figure, title: "Never backed up", description: "Clusters with backups configured of which none has completed.", width: 5, badAt: one, queries: []query{
 				{expr: `count(max by (namespace, cluster) (mysqlcluster_backup_last_good_timestamp_seconds` + ofCluster + `) == 0) or vector(0)`},
 			}},
-			{kind: figure, title: "Verification failed", description: "Clusters whose last verified backup was not whole.", width: 6, badAt: one, queries: []query{
+			{kind: figure, title: "Verification failed", description: "Clusters whose last verified backup was not whole.", width: 5, badAt: one, queries: []query{
 				{expr: `count(max by (namespace, cluster) (mysqlcluster_backup_verification_failed` + ofCluster + `) == 1) or vector(0)`},
 			}},
-			{kind: figure, title: "Archive furthest behind", description: "How old the newest commit is that the archive furthest behind holds: what a restore to now would lose.", unit: "s", width: 6, warnAt: new(120.0), badAt: new(600.0), queries: []query{
+			{kind: figure, title: "Nothing archived", description: "Clusters whose archive of binary logs holds nothing yet: they can be restored to backups only.", badAt: one, queries: []query{
+				{expr: `count(max by (namespace, cluster) (mysqlcluster_archive_covered_until_timestamp_seconds` + ofCluster + `) == 0) or vector(0)`},
+			}},
+			{kind: figure, title: "Archive furthest behind", description: "How old the newest commit is that the archive furthest behind holds: what a restore to now would lose.", unit: "s", width: 5, warnAt: new(120.0), badAt: new(600.0), queries: []query{
 				{expr: `time() - min(max by (namespace, cluster) (mysqlcluster_archive_covered_until_timestamp_seconds` + ofCluster + ` > 0))`},
 			}},
 			{kind: grid, title: "Every cluster", description: "One row for each cluster with backups or an archive.", queries: []query{
@@ -284,7 +287,7 @@ var backups = board{
 				{expr: `time() - (max by (namespace, cluster) (mysqlcluster_archive_covered_until_timestamp_seconds` + ofCluster + `) > 0)`, legend: "{{namespace}}/{{cluster}}"},
 			}},
 			{kind: timeline, title: "Problems", description: "What is wrong with backups or the archive. Empty is good.", width: 24, values: map[string]state{"1": {"there", red}, "0": {"none", green}}, queries: []query{
-				{expr: `max by (namespace, cluster, reason) (mysqlcluster_problem{reason=~"Backup.+|Archive.+|Verification.+",namespace=~"$namespace",cluster=~"$cluster"}) or label_replace(vector(0), "reason", "none", "", "")`, legend: "{{cluster}} {{reason}}"},
+				{expr: `max by (namespace, cluster, reason) (mysqlcluster_problem{reason=~"Backup.+|Archive.+|Verification.+",namespace=~"$namespace",cluster=~"$cluster"}) or on () label_replace(vector(0), "reason", "none", "", "")`, legend: "{{cluster}} {{reason}}"},
 			}},
 		}},
 	},

@@ -44,6 +44,12 @@ func ServerErrorNumber(err error) uint16 {
 	return 0
 }
 
+// localPort is what differs from one broken connection to the next.
+var localPort = regexp.MustCompile(`\S+:\d+->`)
+
+// Reason returns what an error says, the same for each connection that breaks in the same way.
+func Reason(err error) string { return localPort.ReplaceAllString(err.Error(), "") }
+
 // IsServerError says whether err is an answer of the server's with one of these numbers.
 func IsServerError(err error, numbers ...uint16) bool {
 	number := ServerErrorNumber(err)

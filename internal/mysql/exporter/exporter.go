@@ -158,7 +158,7 @@ func (e *Exporter) ask(ctx context.Context, m Member, identity mysql.Identity, l
 func (e *Exporter) report(what string, err error) {
 	message := ""
 	if err != nil {
-		message = err.Error()
+		message = conn.Reason(err)
 	}
 	e.mu.Lock()
 	changed := e.failures[what] != message

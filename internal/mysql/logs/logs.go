@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"regexp"
 	"sync"
 	"time"
 
@@ -170,14 +169,11 @@ func (s *Shipper) write(e Entry) {
 	_ = encoder.Encode(e)        // nothing in it can fail but the output
 }
 
-// localPort is what differs from one broken connection to the next.
-var localPort = regexp.MustCompile(`\S+:\d+->`)
-
 // report logs a failure once, and that it is over.
 func (s *Shipper) report(failures map[string]string, what string, err error) {
 	message := ""
 	if err != nil {
-		message = localPort.ReplaceAllString(err.Error(), "")
+		message = conn.Reason(err)
 	}
 	if failures[what] == message {
 		return

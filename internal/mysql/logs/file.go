@@ -80,25 +80,28 @@ func (f *file) follow(ctx context.Context, s *conn.Session, write func(Entry)) (
 	if err != nil && !errors.Is(err, errNotReadable) {
 		return false, err
 	}
-	if err == nil && f.isIn(older) && !bytes.Equal(older.head, f.aside) {
-		if older.size > f.position {
-			return f.take(older, write) || current.size > 0, nil
-		}
-		if current.size == 0 {
-			return false, nil // the server may write more: it has not opened the new file yet
-		}
+	return f.afterRotation(current, older, write)
+}
+
+// afterRotation takes the next part of two files, of which older is empty where it cannot be read.
+func (f *file) afterRotation(current, older part, write func(Entry)) (more bool, err error) {
+	fresh := older.size > 0 && !bytes.Equal(older.head, f.aside) // it was set aside since reading began
+	switch {
+	case fresh && f.isIn(older) && older.size > f.position:
+		return f.take(older, write) || current.size > 0, nil
+	case fresh && f.isIn(older) && current.size == 0:
+		return false, nil // the server may write more: it has not opened the new file yet
+	case fresh && f.isIn(older):
 		f.turnTo(current, older.head, write)
-		return true, nil
-	}
-	if f.isIn(current) {
+	case f.isIn(current):
 		return f.take(current, write), nil
-	}
-	if err == nil && older.size > 0 && !bytes.Equal(older.head, f.aside) {
+	case fresh:
 		f.turnTo(older, nil, write) // another one was set aside meanwhile
-		return true, nil
+	default:
+		f.turnTo(current, older.head, write)
+		return true, errLost
 	}
-	f.turnTo(current, older.head, write)
-	return true, errLost
+	return true, nil
 }
 
 // isIn says whether a part may be of the file that was read last.

@@ -119,8 +119,10 @@ func makePrimary(ctx context.Context) (err error) {
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
-	if _, err := p.EnsurePodAccount(ctx, mysql.BackupUser, farm.Authority.IssuerDN(), farm.Authority.ClientDN(pki.BackupPods)); err != nil {
-		return err
+	for user, client := range map[string]pki.Client{mysql.BackupUser: pki.BackupPods, mysql.MetricsUser: pki.MetricsPod} {
+		if _, err := p.EnsurePodAccount(ctx, user, farm.Authority.IssuerDN(), farm.Authority.ClientDN(client)); err != nil {
+			return err
+		}
 	}
 	_, err = primary.SQL(ctx, "CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY); INSERT INTO shop.orders VALUES (1),(2),(3)")
 	return err

@@ -188,9 +188,9 @@ type S3Destination struct {
 
 	// CABundle holds the certificates, in PEM, of the authorities that sign the certificate of the endpoint. Only they are trusted then.
 	// Unless it is set, those that are widely known are.
-	// +kubebuilder:validation:MinLength=1
+	// Text between the certificates is not allowed.
 	// +kubebuilder:validation:MaxLength=65536
-	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----') && !self.contains('PRIVATE KEY')",message="must be certificates in PEM (-----BEGIN CERTIFICATE-----) and no key"
+	// +kubebuilder:validation:Pattern=`^(-----BEGIN CERTIFICATE-----\r?\n([A-Za-z0-9+/=]+\r?\n)+-----END CERTIFICATE-----[\r\n]*)+$`
 	// +optional
 	CABundle string `json:"caBundle,omitempty"`
 

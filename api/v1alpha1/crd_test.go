@@ -221,7 +221,9 @@ var freeText = map[string]string{
 	"spec.mysqld{}":                     "a setting of mysqld: checked by name and value, and quoted in SQL",
 	"spec.aws.tags{}":                   "goes to EC2 as it is, and nowhere else",
 	"spec.backup.destination.s3.prefix": "goes to the pods as JSON, and to S3",
-	"spec.bootstrap.recovery.objectStore.destination.s3.prefix": "the same",
+	"spec.bootstrap.recovery.objectStore.destination.s3.prefix":   "the same",
+	"spec.backup.destination.s3.caBundle":                         "has line breaks, as certificates do, and nothing else that a shell knows",
+	"spec.bootstrap.recovery.objectStore.destination.s3.caBundle": "the same",
 }
 
 // TestNoStringHoldsACommand walks the schema: what a field takes is an alphabet without anything that a shell knows, or a rule

@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -19,6 +20,10 @@ func monitoringRows() []row {
 		fine("no collector", monitoring("collectors", []any{})),
 		wrong("an unknown collector", `Unsupported value: "Tables"`, monitoring("collectors", []any{"Tables"})),
 		wrong("a collector twice", "Duplicate value", monitoring("collectors", []any{"InnoDB", "InnoDB"})),
+		fine("every log", monitoring("logs", []any{"Error", "Slow", "General"})),
+		fine("no log", monitoring("logs", []any{})),
+		wrong("an unknown log", `Unsupported value: "Audit"`, monitoring("logs", []any{"Audit"})),
+		wrong("a log twice", "Duplicate value", monitoring("logs", []any{"Slow", "Slow"})),
 		fine("the shortest interval", monitoring("interval", "10s")),
 		fine("the longest interval", monitoring("interval", "10m")),
 		wrong("a shorter interval", "must be a duration from 10s to 10m", monitoring("interval", "9s")),
@@ -45,7 +50,22 @@ func TestMonitoringDefaults(t *testing.T) {
 		t.Fatalf("not filled in: %+v", m)
 	}
 	empty := (&v1alpha1.MySQLCluster{Spec: v1alpha1.MySQLClusterSpec{Monitoring: &v1alpha1.MonitoringSpec{}}}).EffectiveMonitoring()
-	if got, want := fmt.Sprint(*m.Enabled, m.Collectors, m.Interval.Duration), fmt.Sprint(true, empty.Collectors, empty.Interval.Duration); got != want {
+	if got, want := fmt.Sprint(*m.Enabled, m.Collectors, m.Logs, m.Interval.Duration), fmt.Sprint(true, empty.Collectors, empty.Logs, empty.Interval.Duration); got != want {
 		t.Errorf("the API server fills in %s, Go says %s", got, want)
+	}
+}
+
+// TestNoneIsNotTheDefault: a program that asks for no log and no collector sends that.
+func TestNoneIsNotTheDefault(t *testing.T) {
+	sent, err := json.Marshal(v1alpha1.MonitoringSpec{Collectors: []v1alpha1.MetricsCollector{}, Logs: []v1alpha1.MemberLog{}})
+	if err != nil || string(sent) != `{"collectors":[],"logs":[]}` {
+		t.Errorf("%s, %v", sent, err)
+	}
+	none := (&v1alpha1.MySQLCluster{Spec: v1alpha1.MySQLClusterSpec{Monitoring: &v1alpha1.MonitoringSpec{Collectors: []v1alpha1.MetricsCollector{}, Logs: []v1alpha1.MemberLog{}}}}).EffectiveMonitoring()
+	if len(none.Collectors)+len(none.Logs) != 0 {
+		t.Errorf("%v, %v", none.Collectors, none.Logs)
+	}
+	if sent, err = json.Marshal(v1alpha1.MonitoringSpec{}); err != nil || string(sent) != "{}" {
+		t.Errorf("%s, %v", sent, err)
 	}
 }

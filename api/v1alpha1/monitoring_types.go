@@ -23,7 +23,7 @@ type MonitoringSpec struct {
 	// +kubebuilder:validation:MaxItems=5
 	// +listType=set
 	// +optional
-	Collectors []MetricsCollector `json:"collectors,omitempty"`
+	Collectors []MetricsCollector `json:"collectors,omitzero"`
 
 	// Logs are those that are printed, each entry as a line of JSON: the error log, the slow query log (see mysqld's slow_query_log and
 	// long_query_time), the general query log (general_log). Error and Slow unless set.

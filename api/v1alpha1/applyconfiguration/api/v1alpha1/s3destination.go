@@ -17,6 +17,7 @@ type S3DestinationApplyConfiguration struct {
 	Endpoint *string `json:"endpoint,omitempty"`
 	// CABundle holds the certificates, in PEM, of the authorities that sign the certificate of the endpoint. Only they are trusted then.
 	// Unless it is set, those that are widely known are.
+	// Text between the certificates is not allowed.
 	CABundle *string `json:"caBundle,omitempty"`
 	// KMSKeyID is the KMS key with which S3 encrypts the objects (SSE-KMS): a key's id or ARN, an alias or its ARN. The
 	// bucket's own default encryption applies unless it is set.

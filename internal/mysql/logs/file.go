@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -15,8 +16,8 @@ import (
 var (
 	// errNotReadable: the server returns nothing of a log.
 	errNotReadable = errors.New("the server does not return it: its instance makes the file within a minute of its start, and what is longer than max_allowed_packet cannot be read")
-	// errLost: what was set aside could not be read to its end.
-	errLost = errors.New("entries at the end of the file that was set aside last are lost: it is not there any more, or longer than max_allowed_packet")
+	// errLost: it is not known that the file that was read last was read to its end.
+	errLost = errors.New("entries at the end of a file that was set aside may be lost: it is not there any more, or longer than max_allowed_packet")
 )
 
 // file follows a log that the instance rotates: name is written to, name.1 is what was set aside.
@@ -25,6 +26,8 @@ type file struct {
 	event  string // under which the performance schema counts writes to it
 	format format
 	since  time.Time // entries before it are left out, until the first that is not
+	// parsing is held while entries are read of what the server returned.
+	parsing sync.Locker
 
 	begun    bool
 	head     []byte // of the file that was read last
@@ -93,15 +96,15 @@ func (f *file) afterRotation(current, older part, write func(Entry)) (more bool,
 		return false, nil // the server may write more: it has not opened the new file yet
 	case fresh && f.isIn(older):
 		f.turnTo(current, older.head, write)
+		return true, nil
 	case f.isIn(current):
 		return f.take(current, write), nil
 	case fresh:
 		f.turnTo(older, nil, write) // another one was set aside meanwhile
 	default:
 		f.turnTo(current, older.head, write)
-		return true, errLost
 	}
-	return true, nil
+	return true, errLost
 }
 
 // isIn says whether a part may be of the file that was read last.
@@ -113,7 +116,7 @@ func (f *file) known() bool { return len(f.head) == mysql.LogHeadSize || f.forma
 
 // turnTo goes on at the beginning of another file. aside is the head of the one that was set aside before it.
 func (f *file) turnTo(p part, aside []byte, write func(Entry)) {
-	f.format.entries(f.pending, true, f.filter(write))
+	f.parse(f.pending, true, write)
 	f.pending, f.head, f.position, f.aside = nil, p.head, 0, aside
 }
 
@@ -143,8 +146,15 @@ func (f *file) take(p part, write func(Entry)) (more bool) {
 	f.position += int64(len(p.text))
 	text := slices.Concat(f.pending, p.text)
 	// Nothing new came: what is pending is whole.
-	f.pending = bytes.Clone(f.format.entries(text, len(p.text) == 0, f.filter(write)))
+	f.pending = f.parse(text, len(p.text) == 0, write)
 	return f.position < p.size
+}
+
+// parse writes the entries in text and returns what is left.
+func (f *file) parse(text []byte, whole bool, write func(Entry)) (left []byte) {
+	f.parsing.Lock()
+	defer f.parsing.Unlock()
+	return bytes.Clone(f.format.entries(text, whole, f.filter(write)))
 }
 
 // filter leaves out what is older than the first entry that is to be written.

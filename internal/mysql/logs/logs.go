@@ -63,8 +63,10 @@ type Shipper struct {
 	o    Options
 	pool *conn.Pool
 
-	// turn is held by who reads a part and writes its entries: one at a time, so that the memory does not grow with the members.
-	turn sync.Mutex
+	// parsing is held by who takes a part of a file apart: one at a time, so that the memory grows little with the members. Nobody holds it
+	// while a member is asked, which may not answer.
+	parsing sync.Mutex
+	output  sync.Mutex
 }
 
 // source is one log of one member.
@@ -110,9 +112,9 @@ func (s *Shipper) follow(ctx context.Context, m exporter.Member) {
 		case Error:
 			sources[log] = &errorLog{since: fmt.Sprintf("%d.000000", began.Unix())}
 		case Slow:
-			sources[log] = &file{name: "slow.log", event: "wait/io/file/sql/slow_log", format: slowFormat, since: began}
+			sources[log] = &file{name: "slow.log", event: "wait/io/file/sql/slow_log", format: slowFormat, since: began, parsing: &s.parsing}
 		case General:
-			sources[log] = &file{name: "general.log", event: "wait/io/file/sql/query_log", format: generalFormat, since: began}
+			sources[log] = &file{name: "general.log", event: "wait/io/file/sql/query_log", format: generalFormat, since: began, parsing: &s.parsing}
 		}
 	}
 	failures := map[string]string{}
@@ -142,8 +144,6 @@ func (s *Shipper) read(ctx context.Context, m exporter.Member, log string, from 
 		more := false
 		var problem error
 		err := s.pool.Handle(m.Endpoint, identity).Read(ctx, func(session *conn.Session) (err error) {
-			s.turn.Lock()
-			defer s.turn.Unlock()
 			own := int64(session.ID()) //nolint:gosec // MySQL counts connections from 1 on
 			others := func(e Entry) {
 				if e.Connection != own { // the general log has this reading itself
@@ -164,6 +164,8 @@ func (s *Shipper) read(ctx context.Context, m exporter.Member, log string, from 
 
 // write writes one line. Where nobody takes the output, the pod is about to end.
 func (s *Shipper) write(e Entry) {
+	s.output.Lock()
+	defer s.output.Unlock()
 	encoder := json.NewEncoder(s.o.Output)
 	encoder.SetEscapeHTML(false) // people search for statements
 	_ = encoder.Encode(e)        // nothing in it can fail but the output

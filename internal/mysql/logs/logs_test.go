@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -32,6 +32,8 @@ func TestMain(m *testing.M) { mysqltest.Main(m) }
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+	// said is what the shipper itself had to say.
+	said *output
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -94,14 +96,19 @@ func makeLog(t *testing.T, s *mysqld.Server, log string) {
 	mysqltest.Must(t, os.Chmod(path, 0o666))          //nolint:gosec // the same, whatever the umask
 }
 
-// ship reads a server's logs until the test ends.
-func ship(t *testing.T, s *mysqld.Server, identity mysql.Identity) *output {
+// ship reads a server's logs until the test ends, and those of others as orders-1 and so on.
+func ship(t *testing.T, s *mysqld.Server, identity mysql.Identity, others ...mysql.Endpoint) *output {
 	t.Helper()
-	out := &output{}
+	out := &output{said: &output{}}
+	members := []exporter.Member{{Name: "orders-0", Endpoint: mysqltest.EndpointOf(s)}}
+	for i, endpoint := range others {
+		members = append(members, exporter.Member{Name: fmt.Sprintf("orders-%d", i+1), Endpoint: endpoint})
+	}
 	shipper, err := logs.New(logs.Options{
-		Namespace: "shop", Cluster: "orders", Members: []exporter.Member{{Name: "orders-0", Endpoint: mysqltest.EndpointOf(s)}},
+		Namespace: "shop", Cluster: "orders", Members: members,
 		Logs: []string{logs.Error, logs.Slow, logs.General}, Identity: func() (mysql.Identity, error) { return identity, nil },
-		Interval: 100 * time.Millisecond, Clock: clock.RealClock{}, Output: out, Logger: testr.New(t),
+		Interval: 100 * time.Millisecond, Clock: clock.RealClock{}, Output: out,
+		Logger: funcr.New(func(_, args string) { t.Log(args); _, _ = out.said.Write([]byte(args)) }, funcr.Options{}),
 	})
 	mysqltest.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,6 +215,28 @@ func TestAFileOfWhichOnlyTheServersHeadWasRead(t *testing.T) {
 	mysqltest.WaitFor(t, "the new file to be read", func() bool { return len(out.entries(t, logs.Slow, "in the new file")) == 1 })
 	if found := out.entries(t, logs.Slow, "set aside"); len(found) != 1 {
 		t.Errorf("of what was set aside %d entries are printed", len(found))
+	}
+}
+
+// TestTwoFilesSetAsideBetweenTwoReadings: what can be read of the second is printed.
+func TestTwoFilesSetAsideBetweenTwoReadings(t *testing.T) {
+	s, identity := logged(t)
+	root := mysqltest.Root(t, s)
+	out := ship(t, s, identity)
+	mysqltest.Exec(t, root, "DO 1 /* the first file */")
+	mysqltest.WaitFor(t, "reading to begin", func() bool { return len(out.entries(t, logs.Slow, "the first file")) == 1 })
+	mysqltest.Exec(t, root, "SET GLOBAL slow_query_log=OFF")
+	path := filepath.Join(s.Exchange(), "logs", "slow.log")
+	second := path + ".second"
+	entry := "# Time: " + time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") + "\n# User@Host: app[app] @  [10.0.0.7]  Id: 1\n# Query_time: 1.0\nSET timestamp=1;\nDO 1 /* the second file */;\n"
+	mysqltest.Must(t, os.WriteFile(second, []byte(entry), 0o666)) //nolint:gosec // as makeLog
+	mysqltest.Must(t, os.Chmod(second, 0o666))                    //nolint:gosec // as makeLog
+	mysqltest.Must(t, os.Rename(second, path+".1"))
+	makeLog(t, s, "slow")
+	mysqltest.Exec(t, root, "SET GLOBAL slow_query_log=ON")
+	mysqltest.Exec(t, root, "DO 1 /* the third file */")
+	for _, file := range []string{"the second file", "the third file"} {
+		mysqltest.WaitFor(t, file, func() bool { return len(out.entries(t, logs.Slow, file)) == 1 })
 	}
 }
 
@@ -330,6 +359,25 @@ func TestTheAccountReadsLogsAndNothingElse(t *testing.T) {
 		if _, err := ask(query); err == nil {
 			t.Errorf("%s is allowed", query)
 		}
+	}
+}
+
+// TestAFrozenServerHoldsUpNobody: what another one logs is printed meanwhile.
+func TestAFrozenServerHoldsUpNobody(t *testing.T) {
+	s, identity := logged(t)
+	frozen, _ := logged(t)
+	out := ship(t, s, identity, mysqltest.EndpointOf(frozen))
+	mysqltest.Exec(t, mysqltest.Root(t, frozen), "DO 1 /* both are read */")
+	mysqltest.WaitFor(t, "both to be read", func() bool { return len(out.entries(t, logs.Slow, "both are read")) == 1 })
+	mysqltest.Must(t, frozen.Freeze())
+	defer func() { mysqltest.Must(t, frozen.Thaw()) }()
+	for i := range 10 {
+		text := fmt.Sprintf("/* meanwhile %d */", i)
+		mysqltest.Exec(t, mysqltest.Root(t, s), "DO 1 "+text)
+		mysqltest.WaitFor(t, text, func() bool { return len(out.entries(t, logs.Slow, text)) == 1 })
+	}
+	if said := out.said.String(); said != "" {
+		t.Errorf("the frozen one was given up first: %s", said)
 	}
 }
 

@@ -233,7 +233,7 @@ func (r *Restorer) forgetFailure(ctx context.Context, s *pass.Pass) error {
 	}
 	before := report.DeepCopy()
 	report.Data, s.Backup.Recovery = nil, map[string]string{}
-	if err := r.Client.Patch(ctx, &report, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, &report, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("empty the report of the attempt before: %w", err)
 	}
 	return nil

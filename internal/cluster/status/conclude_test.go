@@ -1,15 +1,18 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -17,6 +20,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -59,5 +63,54 @@ mysqlcluster_problem{cluster="orders",namespace="shop",reason="No`+map[bool]stri
 	}
 	if n, err := testutil.GatherAndCount(registry, "mysqlcluster_members"); err != nil || n == 0 {
 		t.Errorf("%d figures of members are left of the plan, %v", n, err)
+	}
+}
+
+// TestStaleStatusIsNotWritten: a pass that has read the status from before the last one writes no mixture of both.
+func TestStaleStatusIsNotWritten(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	kube := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.MySQLCluster{}).Build()
+	ports := &pass.Ports{Client: kube, Clock: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0)), Events: events.NewFakeRecorder(9)}
+	r := &Reporter{Ports: ports, Announcer: &announce.Announcer{Ports: ports}}
+	read := &v1alpha1.MySQLCluster{}
+	read.Namespace, read.Name = "shop", "orders"
+	if err := kube.Create(t.Context(), read); err != nil {
+		t.Fatal(err)
+	}
+	write := func(read *v1alpha1.MySQLCluster, phase v1alpha1.Phase, ready metav1.ConditionStatus) bool {
+		s := &pass.Pass{Cluster: read.DeepCopy(), Cache: pass.NewCache("")}
+		s.Cluster.Status.Phase = phase
+		s.Cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready, Reason: "Test"}}
+		told, err := r.writeStatus(t.Context(), s, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := r.retryStatus(s); after != engine.AfterProgress {
+			t.Errorf("tried again after %s", after)
+		}
+		return told
+	}
+	var now v1alpha1.MySQLCluster
+	get := func() string {
+		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(read), &now); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(now.Status.Phase, " ", now.Status.Conditions[0].Status)
+	}
+	write(read, v1alpha1.PhaseReady, metav1.ConditionTrue)
+	get()
+	stale := now.DeepCopy()
+	if told := write(&now, v1alpha1.PhaseUpdating, metav1.ConditionFalse); !told || get() != "Updating False" {
+		t.Fatalf("told %v, and it is %s", told, get())
+	}
+	stale.Status.Conditions[0].Message = "of another pass"
+	if told := write(stale, v1alpha1.PhaseReady, metav1.ConditionTrue); told || get() != "Updating False" {
+		t.Errorf("told %v, and it is %s", told, get())
+	}
+	if told := write(now.DeepCopy(), v1alpha1.PhaseReady, metav1.ConditionTrue); !told || get() != "Ready True" {
+		t.Errorf("told %v, and it is %s", told, get())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -52,13 +53,22 @@ func (r *Reporter) Conclude(ctx context.Context, s *pass.Pass, failed error) (ct
 		result.RequeueAfter = min(result.RequeueAfter, recheck)
 	}
 	if err != nil || !told {
-		result.RequeueAfter = min(result.RequeueAfter, engine.AfterWaiting) // to tell it then
+		result.RequeueAfter = min(result.RequeueAfter, r.retryStatus(s))
 	}
 	return result, failing
 }
 
-// writeStatus writes status where it changed, and says whether what it says is told. A status that cannot be written is told in the log,
-// and tried again at the pace of refused objects: what the cluster needs next, a failover may be, does not wait for that.
+// retryStatus returns when a status that was not written is due: soon, unless it was refused.
+func (r *Reporter) retryStatus(s *pass.Pass) time.Duration {
+	if s.Cache.Requests.MayTry(engine.Errand{What: engine.StatusErrand}, r.Clock.Now()) {
+		return engine.AfterProgress
+	}
+	return engine.AfterWaiting
+}
+
+// writeStatus writes status where it changed, and says whether it is written. It locks: the pass may have read a status from before the
+// last one that was written, and what differs from the older one would then be a mixture of both. That pass writes nothing. A status that
+// is refused is tried again at the pace of refused objects: what the cluster needs next, a failover may be, does not wait for that.
 func (r *Reporter) writeStatus(ctx context.Context, s *pass.Pass, before *v1alpha1.MySQLCluster) (told bool, err error) {
 	if apiequality.Semantic.DeepEqual(before.Status, s.Cluster.Status) {
 		return true, nil
@@ -67,7 +77,11 @@ func (r *Reporter) writeStatus(ctx context.Context, s *pass.Pass, before *v1alph
 		return false, nil
 	}
 	written := s.Cluster.DeepCopy() // the answer is decoded into it
-	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, written, client.MergeFrom(before))); err != nil {
+	err = r.Client.Status().Patch(ctx, written, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return false, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
 		err = fmt.Errorf("write status: %w", err)
 		p := &engine.Problem{Reason: v1alpha1.ReasonObjectRefused, Message: err.Error(), PauseFrom: objects.RefusalPause, Pause: objects.RefusalPauseMost, Cause: err}
 		if s.Cache.Requests.Fail(engine.Errand{What: engine.StatusErrand}, p, r.Clock.Now()) {

@@ -16,7 +16,7 @@ const (
 	twoPrimaries   = "two members never both can acknowledge"
 	untold         = "what was answered without the voters is told when it is lost"
 	untoldStall    = "writes never wait for long without a word"
-	thinCommit     = "a commit is answered only when the row's voters hold it"
+	thinCommit     = "a commit is answered only when the row's voters keep it"
 	wildRow        = "the voters change one at a time and in two rows, with W = N/2 and epochs of their own"
 	duplicated     = "no instance and no volume is duplicated"
 	leaked         = "nothing is leaked"
@@ -93,21 +93,21 @@ func (w *world) answered(s *mysqld, c *commit) {
 		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
 	}
 	row := s.st.row
-	if row == nil || w.volumesLost() && (w.holders(c, row.Voters) > len(row.Voters)/2 || !w.uncover(s, c)) {
+	if row == nil || w.volumesLost() && (w.keepers(c, row, row.Voters) > len(row.Voters)/2 || !w.uncover(s, c)) {
 		return
 	}
 	if !s.sourceEnabled && !s.meddled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.aloneForgotten()) {
 		return // the other is not promoted without it
 	}
-	if w.forgot && len(row.Previous) > 0 && w.holders(c, row.Previous) > len(row.Previous)/2 {
+	if w.forgot && len(row.Previous) > 0 && w.keepers(c, row, row.Previous) > len(row.Previous)/2 {
 		return // the operator no longer knew who was leaving; a promotion is proven under the voters before as well
 	}
 	for _, voters := range [][]string{row.Voters, row.Previous} {
-		if len(row.Previous) > len(row.Voters) && w.holders(c, row.Previous) > len(row.Previous)/2 {
+		if len(row.Previous) > len(row.Voters) && w.keepers(c, row, row.Previous) > len(row.Previous)/2 {
 			break // one that is being removed stands in; until that is confirmed a promotion is proven under the voters before as well
 		}
-		if n := w.holders(c, voters); len(voters) > 0 && n < len(voters)/2+1 && !w.uncover(s, c) {
-			w.fail(thinCommit, "%s answers%s, which %d of %v hold; %s", s.on.member, w.ledger.names([]int{c.id}), n, voters, rowText(row))
+		if n := w.keepers(c, row, voters); len(voters) > 0 && n < len(voters)/2+1 && !w.uncover(s, c) {
+			w.fail(thinCommit, "%s answers%s, which %d of %v keep; %s", s.on.member, w.ledger.names([]int{c.id}), n, voters, rowText(row))
 		}
 	}
 }
@@ -126,18 +126,29 @@ func (w *world) survives(c *commit, old *mysqld) bool {
 	return false
 }
 
-// holders counts how many of a set of voters hold a commit. No promotion under the set can miss one that more than half do.
-func (w *world) holders(c *commit, voters []string) int {
-	holders := 0
+// keepers counts those of a set of voters without whom a commit cannot be missed: who holds it, and who may have forgotten what it
+// acknowledged and is counted by no proof. No promotion under the set can miss a commit that more than half keep.
+func (w *world) keepers(c *commit, row *mysql.Membership, voters []string) int {
+	keepers := 0
 	for _, v := range w.cloud.volumes {
 		if v.st == nil || v.retired || !slices.Contains(voters, v.member) {
 			continue
 		}
-		if v.st.content.has(c.id) || slices.Contains(v.st.relay, c.id) {
-			holders++
+		if v.st.content.has(c.id) || slices.Contains(v.st.relay, c.id) || w.forgetful(v, row) {
+			keepers++
 		}
 	}
-	return holders
+	return keepers
+}
+
+// forgetful says whether a voter acknowledged from a memory that is gone, by what a row says. One that was opened, and replicates from
+// nobody since, had executed all.
+func (w *world) forgetful(v *volume, row *mysql.Membership) bool {
+	memory, opened := row.Memory[v.member], v.st.source == "" && v.st.row != nil && v.st.row.Primary == v.member
+	if s := w.serverOf(w.ordinal(v.member)); memory == "" || opened || s != nil && s.st == v.st && s.memory == memory {
+		return false
+	}
+	return true
 }
 
 func (w *world) volumesLost() bool {

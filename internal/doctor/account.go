@@ -183,7 +183,7 @@ func probeVolume(ctx context.Context, p *patient) Finding {
 	return ok("a volume of 1 GiB was made in %s and deleted", v.Zone)
 }
 
-// errVanished says that EC2 showed a volume and does not any more.
+// errVanished says that EC2 does not show a volume that it has made: not any more, or not within probePatience.
 var errVanished = errors.New("vanished, as one does whose key EBS may not use")
 
 // vanishedFor is how often in a row EC2 must not show a volume that it showed before.
@@ -193,7 +193,7 @@ const vanishedFor = 3
 func awaitVolume(ctx context.Context, a *account, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	for seen, missed := false, 0; ; {
+	for seen, missed := false, 0; ; { // missed counts the answers in a row without it
 		v, found, err := a.cloud.Inventory.VolumeByID(ctx, id)
 		switch {
 		case err != nil:
@@ -201,14 +201,17 @@ func awaitVolume(ctx context.Context, a *account, id string) error {
 			return nil
 		case found:
 			seen, missed = true, 0
-		case seen:
+		default:
 			missed++
 		}
-		if missed >= vanishedFor {
+		if seen && missed >= vanishedFor {
 			return errVanished
 		}
 		select {
 		case <-ctx.Done():
+			if missed >= vanishedFor {
+				return errVanished
+			}
 			return fmt.Errorf("did not become available: %w", ctx.Err())
 		case <-time.After(probePause):
 		}

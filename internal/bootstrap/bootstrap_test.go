@@ -245,41 +245,43 @@ func TestWhatAMemberIsLaunchedWith(t *testing.T) {
 
 func TestLastStartError(t *testing.T) {
 	const before = "nairobi-mysql: failed: mysqld did not start: first\r\nnairobi-mysql: starting\r\n"
-	for name, tc := range map[string]struct {
-		console, want string
-		ok            bool
-	}{
-		"nothing":         {"", "", false},
-		"it did start":    {"nairobi-mysql: starting\nnairobi-mysql: started\n", "", false},
-		"the last of two": {before + "kernel: nairobi-mysql: failed: mysqld did not start: [ERROR] second\r\nnairobi-mysql: failed: starting once without the persisted settings\r\nnairobi-mysql: started\r\n", "[ERROR] second", true},
+	for name, tc := range map[string]struct{ console, want string }{
+		"nothing":         {"", ""},
+		"it did start":    {"nairobi-mysql: starting\nnairobi-mysql: started\n", ""},
+		"the last of two": {before + "kernel: nairobi-mysql: failed: mysqld did not start: [ERROR] second\r\nnairobi-mysql: failed: starting once without the persisted settings\r\nnairobi-mysql: started\r\n", "[ERROR] second"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if message, ok := LastStartError(tc.console); message != tc.want || ok != tc.ok {
-				t.Errorf("%q, %v; want %q", message, ok, tc.want)
+			if message := LastStartError(tc.console); message != tc.want {
+				t.Errorf("%q, want %q", message, tc.want)
 			}
 		})
 	}
 }
 
-func TestLastStage(t *testing.T) {
+func TestReadConsole(t *testing.T) {
+	const failed = "nairobi-mysql: failed: no room\r\n"
 	for name, tc := range map[string]struct {
-		console, want string
-		ok            bool
+		console string
+		want    Progress
 	}{
-		"empty":                     {"", "", false},
-		"another's words":           {"[    0.000000] Linux version 6.1\nnairobi-mysql-volume.service: started\n", "", false},
-		"one":                       {"nairobi-mysql: start\n", StageStart, true},
-		"the last counts":           {"nairobi-mysql: start\r\nlogin:\r\nnairobi-mysql: volume\r\n", StageVolume, true},
-		"not at a line's beginning": {"[   12.1] cloud-init[500]: nairobi-mysql: keys\nmore", StageKeys, true},
-		"a failure with its reason": {"nairobi-mysql: failed: cannot download https://m/x\r\n", "failed: cannot download https://m/x", true},
-		"cut off":                   {"nairobi-mysql: initial", "initial", true},
-		"nothing after it":          {"nairobi-mysql: \n", "", false},
-		"control characters":        {"nairobi-mysql: \x1b[31mstarted\x07\xff\n", "[31mstarted", true},
-		"too long":                  {"nairobi-mysql: " + strings.Repeat("é", 1000), strings.Repeat("é", maxStageLength), true},
+		"empty":                      {"", Progress{}},
+		"another's words":            {"[    0.000000] Linux version 6.1\nnairobi-mysql-volume.service: started\n", Progress{}},
+		"one":                        {"nairobi-mysql: start\n", Progress{Stage: StageStart}},
+		"the last counts":            {"nairobi-mysql: start\r\nlogin:\r\nnairobi-mysql: volume\r\n", Progress{Stage: StageVolume}},
+		"not at a line's beginning":  {"[   12.1] cloud-init[500]: nairobi-mysql: keys\nmore", Progress{Stage: StageKeys}},
+		"a failure with its reason":  {"nairobi-mysql: failed: cannot download https://m/x\r\n", Progress{"failed: cannot download https://m/x", "cannot download https://m/x"}},
+		"tried again":                {failed + "nairobi-mysql: failed: no xz\r\nnairobi-mysql: configure\r\nnairobi-mysql: download\r\n", Progress{StageDownload, "no xz"}},
+		"a failure and then a start": {failed + "nairobi-mysql: starting\r\nnairobi-mysql: started\r\n", Progress{Stage: StageStarted}},
+		"a failure of an old boot":   {failed + "nairobi-mysql: started\r\n[ 0.1] Linux\r\nnairobi-mysql: volume\r\n", Progress{Stage: StageVolume}},
+		"a failure of this boot":     {"nairobi-mysql: started\n" + failed + "nairobi-mysql: starting\r\n", Progress{StageStarting, "no room"}},
+		"cut off":                    {"nairobi-mysql: initial", Progress{Stage: "initial"}},
+		"nothing after it":           {"nairobi-mysql: \n", Progress{}},
+		"control characters":         {"nairobi-mysql: \x1b[31mstarted\x07\xff\n", Progress{Stage: "[31mstarted"}},
+		"too long":                   {"nairobi-mysql: " + strings.Repeat("é", 1000), Progress{Stage: strings.Repeat("é", maxStageLength)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if stage, ok := LastStage(tc.console); stage != tc.want || ok != tc.ok {
-				t.Errorf("got %q, %t; want %q, %t", stage, ok, tc.want, tc.ok)
+			if got := ReadConsole(tc.console); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
 	}

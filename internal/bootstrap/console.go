@@ -29,25 +29,37 @@ const (
 // startFailed begins the stage that says why mysqld did not start.
 const startFailed = "failed: mysqld did not start: "
 
-// LastStage returns the last stage that a console output holds, without the prefix, for example "volume" or
-// "failed: cannot download …"; ok is false when there is none. Kernel and systemd may have written on the same line
-// before it. Characters that cannot be printed are left out.
-func LastStage(console string) (stage string, ok bool) { return lastStage(console, "") }
-
-// LastStartError returns what mysqld said when it did not start last, as far as a console output tells; ok is false when it
-// does not.
-func LastStartError(console string) (message string, ok bool) {
-	message, ok = lastStage(console, startFailed)
-	return strings.TrimPrefix(message, startFailed), ok
+// Progress is how far an instance has come on its way to mysqld.
+type Progress struct {
+	// Stage is the last stage, without the prefix, for example "volume" or "failed: cannot download …"; empty when there is none.
+	Stage string
+	// Failure is why a stage failed last, since mysqld has started last; empty when none has. It may be tried again at the moment.
+	Failure string
 }
 
-// lastStage returns the last stage of those that begin with something.
-func lastStage(console, beginning string) (stage string, ok bool) {
+// Slow says whether the stage takes minutes when nothing is wrong.
+func (p Progress) Slow() bool { return p.Stage == StageDownload || p.Stage == StageInitialise }
+
+// ReadConsole finds the progress in a console output. Kernel and systemd may have written on the same line before a stage. Characters
+// that cannot be printed are left out.
+func ReadConsole(console string) Progress {
+	boot := console[max(0, strings.LastIndex(console, consolePrefix+StageStarted+"\n"), strings.LastIndex(console, consolePrefix+StageStarted+"\r")):]
+	failure, _ := strings.CutPrefix(lastStage(boot, StageFailed+": "), StageFailed+": ")
+	return Progress{Stage: lastStage(console, ""), Failure: failure}
+}
+
+// LastStartError returns what mysqld said when it did not start last, as far as a console output tells; empty when it does not.
+func LastStartError(console string) string {
+	return strings.TrimPrefix(lastStage(console, startFailed), startFailed)
+}
+
+// lastStage returns the last stage of those that begin with something, empty for none.
+func lastStage(console, beginning string) string {
 	at := strings.LastIndex(console, consolePrefix+beginning)
 	if at < 0 {
-		return "", false
+		return ""
 	}
-	stage, _, _ = strings.Cut(console[at+len(consolePrefix):], "\n")
+	stage, _, _ := strings.Cut(console[at+len(consolePrefix):], "\n")
 	stage = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			return -1
@@ -57,5 +69,5 @@ func lastStage(console, beginning string) (stage string, ok bool) {
 	if runes := []rune(stage); len(runes) > maxStageLength {
 		stage = string(runes[:maxStageLength])
 	}
-	return stage, stage != ""
+	return stage
 }

@@ -274,7 +274,7 @@ func TestMySQLIsInstalledByItsVersion(t *testing.T) {
 				if asked := s.asked(); tc.asked != "" && asked != tc.asked {
 					t.Errorf("asked for %s, want %s", asked, tc.asked)
 				}
-				if stage, ok := LastStage(out); tc.want != "" && (!ok || !strings.HasPrefix(stage, "failed: cannot install MySQL 9.7.4: ") || len(stage) == maxStageLength) {
+				if stage := ReadConsole(out).Stage; tc.want != "" && (!strings.HasPrefix(stage, "failed: cannot install MySQL 9.7.4: ") || len(stage) == maxStageLength) {
 					t.Errorf("the stage is %q", stage)
 				}
 			})

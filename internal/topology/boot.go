@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -11,24 +12,33 @@ type Boot struct {
 	// Stage is the last stage that was printed; empty while none was seen. Since is when it was first seen.
 	Stage string
 	Since time.Time
-	// Slow says whether the stage takes minutes when nothing is wrong; Failed whether a stage has failed since the boot began.
-	Slow, Failed bool
+	// Slow says whether the stage takes minutes when nothing is wrong. Failure is why a stage of this boot failed last; empty when none has.
+	Slow    bool
+	Failure string
 }
 
-// At returns the boot once its console shows a stage as the last one.
-func (b Boot) At(stage string, slow, failed bool, now time.Time) Boot {
-	if stage == "" || stage == b.Stage {
+// At returns the boot once its console shows a stage as the last one, and a failure.
+func (b Boot) At(stage, failure string, slow bool, now time.Time) Boot {
+	next := Boot{Instance: b.Instance, Stage: stage, Since: b.Since, Slow: slow, Failure: failure}
+	switch {
+	case stage == "":
 		return b
+	case stage != b.Stage:
+		next.Since = now
 	}
-	return Boot{Instance: b.Instance, Stage: stage, Since: now, Slow: slow, Failed: failed || b.Failed}
+	return next
 }
 
-// String returns the stage, and since when it lasts.
+// String returns the stage, since when it lasts, and what failed before it is tried again.
 func (b Boot) String() string {
 	if b.Stage == "" {
 		return "last boot stage: none"
 	}
-	return fmt.Sprintf("last boot stage since %s: %s", b.Since.UTC().Format(time.TimeOnly), b.Stage)
+	text := fmt.Sprintf("last boot stage since %s: %s", b.Since.UTC().Format(time.TimeOnly), b.Stage)
+	if b.Failure != "" && !strings.Contains(b.Stage, b.Failure) {
+		text += ", after it failed: " + b.Failure
+	}
+	return text
 }
 
 // overdue says whether a member has not answered for so long that somebody has to look at it.
@@ -43,7 +53,7 @@ func (o Observed) booting(m *Member) bool {
 	if in == nil || m.SQL.Access != AccessRefused || o.Records.Members[m.Name].SignedInstance == in.ID {
 		return false
 	}
-	if m.Boot.Stage == "" || m.Boot.Failed || o.Now.Sub(in.LaunchTime) >= bootAllowed {
+	if m.Boot.Stage == "" || m.Boot.Failure != "" || o.Now.Sub(in.LaunchTime) >= bootAllowed {
 		return false
 	}
 	return m.Boot.Slow || o.Now.Sub(m.Boot.Since) < silenceAllowed

@@ -12,28 +12,29 @@ import (
 // reported after three.
 func TestFirstBootHasTime(t *testing.T) {
 	type boot struct {
-		stage        string
-		since        time.Duration // ago
-		slow, failed bool
-		age          time.Duration // of the instance
-		access       Access
-		joined       bool
+		stage   string
+		since   time.Duration // ago
+		slow    bool
+		failure string
+		age     time.Duration // of the instance
+		access  Access
+		joined  bool
 	}
 	for name, row := range map[string]struct {
 		boot
 		want string
 	}{
-		"a download that takes long":               {boot{"download", 10 * time.Minute, true, false, 11 * time.Minute, AccessRefused, false}, ""},
-		"a download that never ends":               {boot{"download", 14 * time.Minute, true, false, 15 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a new data directory":                     {boot{"initialise", 5 * time.Minute, true, false, 11 * time.Minute, AccessRefused, false}, ""},
-		"a stage that has just begun":              {boot{"keys", time.Minute, false, false, 11 * time.Minute, AccessRefused, false}, ""},
-		"a stage that does not end":                {boot{"keys", 3 * time.Minute, false, false, 11 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"stages that move on, too late":            {boot{"starting", time.Minute, false, false, 16 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a download that failed":                   {boot{"failed: cannot download it", time.Minute, false, true, 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a download after one that failed":         {boot{"download", time.Minute, true, true, 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a console that is empty":                  {boot{"", 0, false, false, 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a port that is silent":                    {boot{"download", time.Minute, true, false, 4 * time.Minute, AccessSilent, false}, v1alpha1.ReasonMemberUnreachable},
-		"another boot of an instance which joined": {boot{"starting", time.Minute, false, false, 4 * time.Minute, AccessRefused, true}, v1alpha1.ReasonBootFailed},
+		"a download that takes long":               {boot{"download", 10 * time.Minute, true, "", 11 * time.Minute, AccessRefused, false}, ""},
+		"a download that never ends":               {boot{"download", 14 * time.Minute, true, "", 15 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
+		"a new data directory":                     {boot{"initialise", 5 * time.Minute, true, "", 11 * time.Minute, AccessRefused, false}, ""},
+		"a stage that has just begun":              {boot{"keys", time.Minute, false, "", 11 * time.Minute, AccessRefused, false}, ""},
+		"a stage that does not end":                {boot{"keys", 3 * time.Minute, false, "", 11 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
+		"stages that move on, too late":            {boot{"starting", time.Minute, false, "", 16 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
+		"a download that failed":                   {boot{"failed: cannot download it", time.Minute, false, "no room", 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
+		"a download after one that failed":         {boot{"download", time.Minute, true, "no room", 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
+		"a console that is empty":                  {boot{"", 0, false, "", 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
+		"a port that is silent":                    {boot{"download", time.Minute, true, "", 4 * time.Minute, AccessSilent, false}, v1alpha1.ReasonMemberUnreachable},
+		"another boot of an instance which joined": {boot{"starting", time.Minute, false, "", 4 * time.Minute, AccessRefused, true}, v1alpha1.ReasonBootFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
@@ -42,7 +43,7 @@ func TestFirstBootHasTime(t *testing.T) {
 			m.Instances[0].LaunchTime = now.Add(-row.age)
 			m.SilentSince, m.DownSince = now.Add(-row.age+time.Second), now.Add(-row.age+time.Second)
 			if row.stage != "" {
-				m.Boot = Boot{Instance: "i-2", Stage: row.stage, Since: now.Add(-row.since), Slow: row.slow, Failed: row.failed}
+				m.Boot = Boot{Instance: "i-2", Stage: row.stage, Since: now.Add(-row.since), Slow: row.slow, Failure: row.failure}
 			}
 			if !row.joined {
 				record := s.observed.Records.Members["orders-2"]
@@ -67,19 +68,27 @@ func TestFirstBootHasTime(t *testing.T) {
 	}
 }
 
-// TestBootIsFollowed: a stage counts from its first sight on, and a failure stays known as long as the boot lasts.
+// TestBootIsFollowed: a stage counts from its first sight on, and why one failed is said while it is tried again.
 func TestBootIsFollowed(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
-	b := Boot{Instance: "i-1"}.At("", false, false, at(0))
+	b := Boot{Instance: "i-1"}.At("", "", false, at(0))
 	if b != (Boot{Instance: "i-1"}) || b.String() != "last boot stage: none" {
 		t.Errorf("an empty console gives %+v", b)
 	}
-	b = b.At("download", true, false, at(1)).At("download", true, false, at(5))
+	b = b.At("download", "", true, at(1)).At("download", "", true, at(5))
 	if want := (Boot{Instance: "i-1", Stage: "download", Since: at(1), Slow: true}); b != want {
 		t.Errorf("a stage seen twice gives %+v, want %+v", b, want)
 	}
-	b = b.At("failed: no room", false, true, at(6)).At("keys", false, false, at(7))
-	if want := (Boot{Instance: "i-1", Stage: "keys", Since: at(7), Failed: true}); b != want {
-		t.Errorf("after a failure it is %+v, want %+v", b, want)
+	for _, row := range []struct{ stage, says string }{
+		{"failed: no room", "last boot stage since 00:06:00: failed: no room"},
+		{"keys", "last boot stage since 00:07:00: keys, after it failed: no room"},
+	} {
+		minute := map[string]int{"failed: no room": 6, "keys": 7}[row.stage]
+		if b = b.At(row.stage, "no room", false, at(minute)); b.String() != row.says {
+			t.Errorf("it says %q, want %q", b, row.says)
+		}
+	}
+	if b = b.At("started", "", false, at(8)); b != (Boot{Instance: "i-1", Stage: "started", Since: at(8)}) {
+		t.Errorf("once nothing has failed it is %+v", b)
 	}
 }

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
@@ -27,17 +26,17 @@ func (r *Database) readConsole(ctx context.Context, s *pass.Pass, m *topology.Me
 	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
 	if s.Access.Cloud != nil && s.Observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.Looks.ReadAt[m.Name]) > pause {
 		n.Looks.ReadAt[m.Name] = now
-		n.Looks.Consoles[instanceID] = askConsole(ctx, s.Access.Cloud, instanceID, bootstrap.LastStage)
+		n.Looks.Consoles[instanceID] = askConsole(ctx, s.Access.Cloud, instanceID)
 	}
 	boot := n.Looks.Boots[m.Name]
 	if boot.Instance != instanceID {
 		boot = topology.Boot{Instance: instanceID}
 	}
 	select {
-	case stage := <-n.Looks.Consoles[instanceID]:
+	case text := <-n.Looks.Consoles[instanceID]:
 		delete(n.Looks.Consoles, instanceID)
-		slow := stage == bootstrap.StageDownload || stage == bootstrap.StageInitialise
-		boot = boot.At(stage, slow, strings.HasPrefix(stage, bootstrap.StageFailed+":"), now)
+		progress := bootstrap.ReadConsole(text)
+		boot = boot.At(progress.Stage, progress.Failure, progress.Slow(), now)
 	default:
 	}
 	n.Looks.Boots[m.Name], m.Boot = boot, boot
@@ -52,27 +51,26 @@ func (r *Database) readStartError(ctx context.Context, s *pass.Pass, m *topology
 	}
 	if s.Access.Cloud != nil && s.Observed.CloudReachable && n.Settings.StartErrors[m.Name] == "" && now.Sub(n.Looks.ReadAt[m.Name]) > consoleAfter {
 		n.Looks.ReadAt[m.Name] = now
-		n.Looks.Consoles[key] = askConsole(ctx, s.Access.Cloud, instanceID, bootstrap.LastStartError)
+		n.Looks.Consoles[key] = askConsole(ctx, s.Access.Cloud, instanceID)
 	}
 	select {
-	case message := <-n.Looks.Consoles[key]:
+	case text := <-n.Looks.Consoles[key]:
 		delete(n.Looks.Consoles, key)
-		n.Settings.StartErrors[m.Name] = message
+		n.Settings.StartErrors[m.Name] = bootstrap.LastStartError(text)
 	default:
 	}
 	m.StartError = n.Settings.StartErrors[m.Name]
 }
 
-// askConsole asks for what an instance printed last of some kind, empty when there is none or EC2 does not say.
-func askConsole(ctx context.Context, cloud *ec2.Cloud, instanceID string, find func(console string) (string, bool)) <-chan string {
+// askConsole asks for what an instance printed, empty when EC2 does not say.
+func askConsole(ctx context.Context, cloud *ec2.Cloud, instanceID string) <-chan string {
 	answer := make(chan string, 1)
 	go func() {
 		text, err := cloud.ConsoleOutput(context.WithoutCancel(ctx), instanceID)
 		if err != nil {
 			text = ""
 		}
-		found, _ := find(text)
-		answer <- found
+		answer <- text
 	}()
 	return answer
 }

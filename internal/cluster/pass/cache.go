@@ -85,7 +85,7 @@ type lookCache struct {
 	// Boots is how far the instance of each member that does not answer came by its console, ReadAt when the console was read.
 	Boots  map[string]topology.Boot
 	ReadAt map[string]time.Time
-	// Consoles are what consoles were asked for and not taken yet, by instance and by what it is.
+	// Consoles are the texts of consoles that were asked for and not taken yet, by instance and by what is looked for in them.
 	Consoles map[string]<-chan string
 	// CrashErrors are what unstable members logged before they crashed.
 	CrashErrors map[string]*CrashError

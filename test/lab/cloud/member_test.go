@@ -48,11 +48,11 @@ func TestCloudMember(t *testing.T) {
 		t.Helper()
 		l.eventually("stage started", func() bool {
 			text, err := l.Console(id)
-			stage, ok := bootstrap.LastStage(text)
+			stage := bootstrap.ReadConsole(text).Stage
 			if strings.HasPrefix(stage, "failed") {
 				t.Fatalf("the bootstrap says: %s\n%s", stage, text)
 			}
-			return err == nil && ok && stage == bootstrap.StageStarted && l.power(id) && l.dial(id) == nil
+			return err == nil && stage == bootstrap.StageStarted && l.power(id) && l.dial(id) == nil
 		})
 		t.Log(l.in(id, "ps -o rss=,args= -C mysqld; df -h /var/lib/nairobi-mysql | tail -1"))
 	}

@@ -62,6 +62,14 @@ func (s *MySQLClusterSpec) AcknowledgesFromMemory() bool {
 	return s == nil || s.Replication.Acknowledge == "" || s.Replication.Acknowledge == AcknowledgeMemory
 }
 
+// EffectiveMaxApplyLag is how long a failover may have to wait for an applier until writes are slowed; 0: for as long as it takes.
+func (s *MySQLClusterSpec) EffectiveMaxApplyLag() time.Duration {
+	if s.Replication.MaxApplyLag == nil {
+		return 0
+	}
+	return s.Replication.MaxApplyLag.Duration
+}
+
 // EffectiveMaxLag is how far a replica may be behind and still count as Ready.
 func (s *MySQLClusterSpec) EffectiveMaxLag() time.Duration {
 	if s == nil || s.Replication.MaxLag == nil {

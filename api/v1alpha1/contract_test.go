@@ -71,13 +71,14 @@ func specRows() []row {
 		wrong("a command as version", saysVersion, set("version", "9.7.1;id")),
 		wrong("a very long version", "Too long: may not be more than 10 bytes", set("version", "9.7."+strings.Repeat("1", 5000))),
 
-		fine("every part of replication", set("replication.durability", "Async"), set("replication.maxLag", "1m30s")),
+		fine("every part of replication", set("replication.durability", "Async"), set("replication.maxLag", "1m30s"), set("replication.maxApplyLag", "10s")),
 		wrong("unknown place of what is acknowledged", `Unsupported value: "Cache": supported values: "Memory", "Disk"`, set("replication.acknowledge", "Cache")),
 		wrong("unknown durability", `Unsupported value: "Some": supported values: "Lossless", "Async"`, set("replication.durability", "Some")),
 		wrong("no unit", saysLag, set("replication.maxLag", "30")),
 		wrong("too short a lag", saysLag, set("replication.maxLag", "10ms")),
 		wrong("too long a lag", saysLag, set("replication.maxLag", "25h")),
 		wrong("negative lag", saysLag, set("replication.maxLag", "-5s")),
+		wrong("too short a lag of appliers", saysLag, set("replication.maxApplyLag", "10ms")),
 		wrong("absurd lag", "Too long", set("replication.maxLag", strings.Repeat("9", 100)+"h")),
 		wrong("a command as lag", saysLag, set("replication.maxLag", "$(id)s")),
 
@@ -222,10 +223,11 @@ func shellRows() []row {
 
 // ruled are the strings of which a rule says what they take, and no pattern: each with something proper before what is added.
 var ruled = map[string]func(evil string) []change{
-	"spec.version":            func(evil string) []change { return []change{set("version", "9.7.4"+evil)} },
-	"spec.replication.maxLag": func(evil string) []change { return []change{set("replication.maxLag", "10s"+evil)} },
-	"spec.upgrade.soak":       func(evil string) []change { return []change{set("upgrade.soak", "1m"+evil)} },
-	"spec.aws.clientCIDRs[]":  func(evil string) []change { return []change{set("aws.clientCIDRs", []any{"10.0.0.0/16" + evil})} },
+	"spec.version":                 func(evil string) []change { return []change{set("version", "9.7.4"+evil)} },
+	"spec.replication.maxLag":      func(evil string) []change { return []change{set("replication.maxLag", "10s"+evil)} },
+	"spec.replication.maxApplyLag": func(evil string) []change { return []change{set("replication.maxApplyLag", "10s"+evil)} },
+	"spec.upgrade.soak":            func(evil string) []change { return []change{set("upgrade.soak", "1m"+evil)} },
+	"spec.aws.clientCIDRs[]":       func(evil string) []change { return []change{set("aws.clientCIDRs", []any{"10.0.0.0/16" + evil})} },
 	"spec.database.retainPassword": func(evil string) []change {
 		return []change{set("database.name", "a"), set("database.retainPassword", "1h"+evil)}
 	},

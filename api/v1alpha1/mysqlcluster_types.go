@@ -225,6 +225,15 @@ type ReplicationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be a duration from 1s to 24h; for example 30s or 1m30s"
 	// +optional
 	MaxLag *metav1.Duration `json:"maxLag,omitempty"`
+
+	// MaxApplyLag is how long a failover may have to wait until who takes over has applied what it has received, from 1s to 24h. While every
+	// voter would take longer at its present rate, voters acknowledge from disk, which slows writes, until one would take less than half of it.
+	// Unless set, writes are as fast as they can be, and a failover takes as long as it takes. It has no effect with Async or Disk.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be a duration from 1s to 24h; for example 30s or 1m30s"
+	// +optional
+	MaxApplyLag *metav1.Duration `json:"maxApplyLag,omitempty"`
 }
 
 // DatabaseSpec describes the application's database and its owner. Both are made once and never renamed.

@@ -85,6 +85,9 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawScenario(seed, schedule)
 	w.shape.memory = rand.New(rand.NewPCG(seed^0x6d656d6f7279, schedule)).IntN(4) > 0
 	w.lossy, w.desired = !w.shape.lossless, desiredFor(w.shape)
+	if rand.New(rand.NewPCG(seed^0x6272616b65, schedule)).IntN(8) == 0 {
+		w.desired.MaxApplyLag = 2 * time.Second
+	}
 	w.drawRecoverySource(seed, schedule)
 	w.drawPeople(seed, schedule)
 	w.drawSeries(seed, schedule)

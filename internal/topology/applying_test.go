@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,48 @@ func TestApplierThatFallsBehindIsReported(t *testing.T) {
 		}
 		if (got == "") != (row.want == "") || !strings.Contains(got, row.want) {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
+}
+
+// TestWritesAreSlowed: once no voter could take over soon enough, all acknowledge from disk, until one needs less than half of that.
+func TestWritesAreSlowed(t *testing.T) {
+	const slowed, free = "set sync_relay_log of orders-1 to 1; set sync_relay_log of orders-2 to 1", "set sync_relay_log of orders-1 to 10000; set sync_relay_log of orders-2 to 10000"
+	seconds := func(left uint64) Applier { return Applier{Backlog: left * 100, Applies: 100} }
+	for name, row := range map[string]struct {
+		limit  time.Duration
+		left   [2]Applier
+		synced bool
+		want   string
+	}{
+		"nothing is asked for":             {0, [2]Applier{seconds(900), seconds(900)}, false, ""},
+		"one of them applies fast":         {10 * time.Second, [2]Applier{seconds(900), seconds(10)}, false, ""},
+		"nobody applies fast":              {10 * time.Second, [2]Applier{seconds(900), seconds(11)}, false, slowed},
+		"nobody applies anything":          {10 * time.Second, [2]Applier{{Backlog: 1}, {Backlog: 1}}, false, slowed},
+		"they are slowed, and not by half": {10 * time.Second, [2]Applier{seconds(900), seconds(6)}, true, ""},
+		"they are slowed, and one is well": {10 * time.Second, [2]Applier{seconds(900), seconds(5)}, true, free},
+		"there is nothing left to apply":   {10 * time.Second, [2]Applier{{}, {}}, true, free},
+	} {
+		s := newScene()
+		s.desired.AckFromMemory, s.desired.MaxApplyLag = true, row.limit
+		s.remember(0, 1, 2)
+		for i, a := range row.left {
+			m := s.member(i + 1)
+			m.SQL.Replication.Applier, m.SQL.RelaySync = a, relayUnsynced
+			if row.synced {
+				m.SQL.RelaySync = relaySynced
+			}
+		}
+		s.member(0).SQL.RelaySync = relayUnsynced
+		plan, actions := s.plan()
+		if !strings.Contains(actions, row.want) || row.want == "" && strings.Contains(actions, "sync_relay_log of orders-1") {
+			t.Errorf("%s: planned %q", name, actions)
+		}
+		reported := slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
+			return f.Reason == v1alpha1.ReasonApplierBehind && strings.Contains(f.Message, "replication.maxApplyLag (10s)")
+		})
+		if braked := row.limit > 0 && (row.want == slowed || row.synced && row.want == ""); reported != braked {
+			t.Errorf("%s: it is reported: %t", name, reported)
 		}
 	}
 }

@@ -24,11 +24,11 @@ func (p *certificates) wanted() bool { return p.AckFromMemory && p.Lossless && !
 
 // relaySync is what sync_relay_log is to be on a member. A replica that is heard by nobody need not sync: without semi-synchronous
 // replication, or while it is no voter and has yet to catch up.
-func (p *certificates) relaySync(m *Member) string {
+func (p *certificates) relaySync(m *Member, braked bool) string {
 	row := p.plan.Membership
 	unheard := m.SQL.Replication != nil && !m.mayBeHeard() && !slices.Contains(p.plan.Records.MayAckNonVoters, m.Name)
 	switch {
-	case p.wanted() && m.ownMemory():
+	case p.wanted() && m.ownMemory() && !braked:
 		return relayUnsynced
 	case !p.Lossless && unheard && !m.ownMemory():
 		return relayUnsynced
@@ -40,8 +40,12 @@ func (p *certificates) relaySync(m *Member) string {
 
 // setRelaySync plans to have each member sync its relay log as often as it must.
 func (p *certificates) setRelaySync() {
+	braked := p.brakes()
+	if braked {
+		p.reportBrake()
+	}
 	for _, m := range p.ordered() {
-		if want := p.relaySync(m); m.verified() && !m.cloning() && m.SQL.RelaySync != "" && m.SQL.RelaySync != want && !p.busy(m.Name) {
+		if want := p.relaySync(m, braked); m.verified() && !m.cloning() && m.SQL.RelaySync != "" && m.SQL.RelaySync != want && !p.busy(m.Name) {
 			p.retry(waitMySQL/2, SetRelaySync{m.Name, want})
 		}
 	}

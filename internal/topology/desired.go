@@ -15,6 +15,8 @@ type Durability struct {
 	Lossless bool
 	// AckFromMemory lets voters acknowledge what is in their memory; otherwise only what is on their disk.
 	AckFromMemory bool
+	// MaxApplyLag is how long a failover may have to wait for an applier until writes are slowed; 0: for as long as it takes.
+	MaxApplyLag time.Duration
 }
 
 // Requests are what a person asks for once.

@@ -360,7 +360,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 	return topology.Desired{
 		Cluster:              c.Name,
 		Replicas:             int(c.ReplicaCount()),
-		Durability:           topology.Durability{Lossless: c.Spec.Lossless(), AckFromMemory: c.Spec.AcknowledgesFromMemory()},
+		Durability:           topology.Durability{Lossless: c.Spec.Lossless(), AckFromMemory: c.Spec.AcknowledgesFromMemory(), MaxApplyLag: c.Spec.EffectiveMaxApplyLag()},
 		MaxLag:               c.EffectiveMaxLag(),
 		TemplateHash:         TemplateOf(c).Hash(),
 		Version:              c.Spec.Version,

@@ -728,6 +728,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Durability
       default: Lossless
+    - name: maxApplyLag
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
     - name: maxLag
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration

@@ -26,6 +26,10 @@ type ReplicationSpecApplyConfiguration struct {
 	// MaxLag is how far a replica may be behind the primary and still be counted as Ready and be sent reads, from 1s to 24h;
 	// 30s unless set. A replica is taken out of <name>-replicas only past twice this, so that it does not flap.
 	MaxLag *v1.Duration `json:"maxLag,omitempty"`
+	// MaxApplyLag is how long a failover may have to wait until who takes over has applied what it has received, from 1s to 24h. While every
+	// voter would take longer at its present rate, voters acknowledge from disk, which slows writes, until one would take less than half of it.
+	// Unless set, writes are as fast as they can be, and a failover takes as long as it takes. It has no effect with Async or Disk.
+	MaxApplyLag *v1.Duration `json:"maxApplyLag,omitempty"`
 }
 
 // ReplicationSpecApplyConfiguration constructs a declarative configuration of the ReplicationSpec type for use with
@@ -55,5 +59,13 @@ func (b *ReplicationSpecApplyConfiguration) WithAcknowledge(value apiv1alpha1.Ac
 // If called multiple times, the MaxLag field is set to the value of the last call.
 func (b *ReplicationSpecApplyConfiguration) WithMaxLag(value v1.Duration) *ReplicationSpecApplyConfiguration {
 	b.MaxLag = &value
+	return b
+}
+
+// WithMaxApplyLag sets the MaxApplyLag field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxApplyLag field is set to the value of the last call.
+func (b *ReplicationSpecApplyConfiguration) WithMaxApplyLag(value v1.Duration) *ReplicationSpecApplyConfiguration {
+	b.MaxApplyLag = &value
 	return b
 }

@@ -45,6 +45,9 @@ type cloudStatus struct {
 	MySQLVersion string   `json:"mysqlVersion,omitempty"`
 	// NextMySQLVersion is what the image's second build of mysqld calls itself; empty when there is none.
 	NextMySQLVersion string `json:"nextMySQLVersion,omitempty"`
+	// DownloadSite is the folder of what MySQL's download site has for instances of Amazon Linux; RootFS holds the MySQL to put there.
+	DownloadSite string `json:"downloadSite,omitempty"`
+	RootFS       string `json:"rootFS,omitempty"`
 	// ClientCIDR is where connections of pods come from.
 	ClientCIDR string `json:"clientCIDR,omitempty"`
 	// Control is the API of instances and their faults, FaultProxy that of the EC2 API's faults.
@@ -103,6 +106,7 @@ func (d *daemon) cloudStatus() cloudStatus {
 	return cloudStatus{
 		EC2Endpoint: d.cloud.Endpoint(), Region: moto.Region, VPCID: seeded.VPC, SubnetIDs: seeded.SubnetIDs(),
 		ImageID: seeded.Image, SSMParameter: seeded.SSMParameter, MySQLVersion: d.mysqlVersion, NextMySQLVersion: cloud.NextVersion(d.mysqlVersion),
+		DownloadSite: d.cloud.DownloadSite(), RootFS: d.cloud.RootFS(),
 		ClientCIDR: nodeFabricCIDR, Control: "http://" + cloud.ControlAddress,
 		FaultProxy: "http://" + cloud.ProxyControlAddress,
 	}

@@ -101,6 +101,18 @@ func (a *Archive) Put(ctx context.Context, path string, tarball []byte, fingerpr
 	return err
 }
 
+// Pack returns MySQL's tarball made of the server that is installed below root, in the layout of MySQL's own.
+func Pack(ctx context.Context, root string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "tar", "-C", root, "-c", "-I", "xz -1 -T0", "--owner=0", "--group=0",
+		"--transform=s,^usr/sbin/,mysql/bin/,;s,^usr/,mysql/,", "usr/sbin/mysqld", "usr/bin/mysql_tzinfo_to_sql", "usr/lib/mysql", "usr/share/mysql")
+	var out, wrong bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &wrong
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("pack MySQL: %w: %s", err, wrong.String())
+	}
+	return out.Bytes(), nil
+}
+
 // Clearsign returns a text with a signature of the whole in it.
 func (a *Archive) Clearsign(ctx context.Context, text []byte, fingerprint string) ([]byte, error) {
 	file := filepath.Join(a.home, "text")

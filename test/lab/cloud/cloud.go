@@ -68,6 +68,7 @@ type Cloud struct {
 	machines *hypervisor
 	control  *http.Server
 	imds     *http.Server
+	site     *http.Server
 
 	stopOnce sync.Once
 	stopErr  error
@@ -112,6 +113,9 @@ func (c *Cloud) start(ctx context.Context) error {
 	if c.fabric, err = c.startFabric(ctx); err != nil {
 		return fmt.Errorf("start the network: %w", err)
 	}
+	if err := c.prepareBare(ctx); err != nil {
+		return err
+	}
 	c.server, err = moto.Start(ctx, moto.Options{CacheDir: c.options.CacheDir, Hypervisor: true, Log: c.options.Log})
 	if err != nil {
 		return err
@@ -145,6 +149,8 @@ func (c *Cloud) start(ctx context.Context) error {
 // Directories below Options.Dir.
 const (
 	dirLayer     = "layer"
+	dirBare      = "bare"
+	dirSite      = "site"
 	dirInstances = "instances"
 	dirVolumes   = "volumes"
 	dirSnapshots = "snapshots"
@@ -152,7 +158,7 @@ const (
 
 // prepareDirs makes our directories and the image layer.
 func (c *Cloud) prepareDirs() (layer string, err error) {
-	for _, d := range []string{dirLayer, dirInstances, dirVolumes, dirSnapshots} {
+	for _, d := range []string{dirLayer, dirBare, dirSite, dirInstances, dirVolumes, dirSnapshots} {
 		path := filepath.Join(c.options.Dir, d)
 		if err := c.note(host.Entry{Kind: host.KindDir, Path: path}); err != nil {
 			return "", err
@@ -218,7 +224,7 @@ func (c *Cloud) Stop(ctx context.Context) error {
 
 func (c *Cloud) stop(ctx context.Context) error {
 	var errs []error
-	for _, s := range []*http.Server{c.control, c.imds} {
+	for _, s := range []*http.Server{c.control, c.imds, c.site} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}

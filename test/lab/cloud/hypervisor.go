@@ -32,9 +32,8 @@ type hypervisor struct {
 	fabric  *fabric
 	disks   *disks
 	program string
-	base    string
-	layer   string
-	dir     string // of instances
+	layers  func(image string) []string // of root file systems, the topmost first
+	dir     string                      // of instances
 	// groupV2 and groupMemory are our parents in the unified hierarchy and in
 	// version 1's of memory ("" where there is none).
 	groupV2, groupMemory string
@@ -51,7 +50,13 @@ type hypervisor struct {
 
 func (c *Cloud) startHypervisor(layer string) (*hypervisor, error) {
 	h := &hypervisor{
-		log: c.log, server: c.server, fabric: c.fabric, program: c.options.Program, base: c.base, layer: layer,
+		log: c.log, server: c.server, fabric: c.fabric, program: c.options.Program,
+		layers: func(image string) []string {
+			if image == c.seeded.BareImage {
+				return []string{filepath.Join(c.options.Dir, dirBare), layer, c.base}
+			}
+			return []string{layer, c.base}
+		},
 		dir: filepath.Join(c.options.Dir, dirInstances),
 		disks: &disks{
 			ledger:  c.options.Ledger,

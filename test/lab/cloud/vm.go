@@ -88,7 +88,7 @@ func (h *hypervisor) assemble(ctx context.Context, v *vm, i moto.Instance, volum
 		return fmt.Errorf("plug the network: %w", err)
 	}
 	s := bootSettings{
-		ID: i.ID, Hostname: i.Hostname, Address: i.Address, Dir: h.instanceDir(i.ID), Lower: []string{h.layer, h.base},
+		ID: i.ID, Hostname: i.Hostname, Address: i.Address, Dir: h.instanceDir(i.ID), Lower: h.layers(i.Image),
 	}
 	for _, p := range v.disks {
 		s.Devices = append(s.Devices, p.device)

@@ -55,6 +55,9 @@ type Cloud struct {
 	// when there is none.
 	NextMySQLVersion string `json:"nextMySQLVersion"`
 	ClientCIDR       string `json:"clientCIDR"`
+	// DownloadSite is the folder of what MySQL's download site has for instances of Amazon Linux, RootFS one with an installed MySQL.
+	DownloadSite string `json:"downloadSite"`
+	RootFS       string `json:"rootFS"`
 }
 
 // Dir returns the lab's state folder: $NAIROBI_LAB, or the default.

@@ -23,7 +23,11 @@ const (
 	// LabParameter is the public SSM parameter that names the lab's image.
 	LabParameter = "/aws/service/nairobi-lab/latest/amd64"
 
+	// amazonParameter is the public SSM parameter that names Amazon Linux 2023.
+	amazonParameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
+
 	seedName = "nairobi-lab"
+	bareName = seedName + "-bare"
 )
 
 // Zones lists the seeded zones with their subnets' CIDRs.
@@ -53,6 +57,8 @@ type Seeded struct {
 	// SSMParameter the public parameter that resolves to it.
 	Image        string
 	SSMParameter string
+	// BareImage is the same without MySQL. Amazon Linux' parameter resolves to it.
+	BareImage string
 }
 
 // SubnetIDs lists the subnets in the order of Zones.
@@ -99,7 +105,10 @@ func (s *Server) Seed(ctx context.Context) (Seeded, error) {
 	if seeded.Image, err = makeImage(ctx, client, seedName, types.ArchitectureValuesX8664); err != nil {
 		return Seeded{}, err
 	}
-	parameters[LabParameter] = seeded.Image
+	if seeded.BareImage, err = makeImage(ctx, client, bareName, types.ArchitectureValuesX8664); err != nil {
+		return Seeded{}, err
+	}
+	parameters[LabParameter], parameters[amazonParameter] = seeded.Image, seeded.BareImage
 	for arch, names := range debianParameters {
 		id, err := makeImage(ctx, client, "debian-"+string(arch), arch)
 		if err != nil {
@@ -125,15 +134,19 @@ func (s *Server) seeded(ctx context.Context, client *ec2.Client, vpc string) (Se
 		seeded.Subnets[aws.ToString(n.AvailabilityZone)] = aws.ToString(n.SubnetId)
 	}
 	images, err := client.DescribeImages(ctx, &ec2.DescribeImagesInput{
-		Filters: []types.Filter{{Name: aws.String("name"), Values: []string{seedName}}},
+		Filters: []types.Filter{{Name: aws.String("name"), Values: []string{seedName, bareName}}},
 	})
 	if err != nil {
-		return Seeded{}, fmt.Errorf("read the lab's image: %w", err)
+		return Seeded{}, fmt.Errorf("read the lab's images: %w", err)
 	}
-	if len(images.Images) == 0 {
-		return Seeded{}, fmt.Errorf("the lab's image is gone")
+	ids := map[string]string{}
+	for _, i := range images.Images {
+		ids[aws.ToString(i.Name)] = aws.ToString(i.ImageId)
 	}
-	seeded.Image = aws.ToString(images.Images[0].ImageId)
+	seeded.Image, seeded.BareImage = ids[seedName], ids[bareName]
+	if seeded.Image == "" || seeded.BareImage == "" {
+		return Seeded{}, fmt.Errorf("the lab's images are gone")
+	}
 	return seeded, nil
 }
 

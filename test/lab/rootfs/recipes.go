@@ -42,7 +42,7 @@ var recipes = map[string]recipe{
 		packages: []string{
 			"systemd", "systemd-sysv", "dbus", "udev", "kmod", "cloud-init",
 			"iproute2", "iputils-ping", "nftables", "procps", "util-linux", "less",
-			"openssl", "ca-certificates", "curl", "xfsprogs", "e2fsprogs",
+			"openssl", "ca-certificates", "curl", "xz-utils", "xfsprogs", "e2fsprogs",
 			"mysql-server", "mysql-client",
 		},
 		// The package's post-install initialises a server of its own. Its

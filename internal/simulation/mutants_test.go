@@ -53,7 +53,6 @@ const (
 	harmlessFile         = "internal/topology/harmless.go"
 	loggedFile           = "internal/mysql/logged.go"
 	recordsFile          = "internal/engine/records.go"
-	plannerRecordsFile   = "internal/topology/records.go"
 	looksFile            = "internal/engine/looks.go"
 	executionFile        = "internal/engine/execution.go"
 	callsFile            = "internal/engine/calls.go"
@@ -510,7 +509,7 @@ var mutants = []mutant{
 	{
 		name: "failovers by mere silence are not limited",
 		at:   2973,
-		file: plannerRecordsFile,
+		file: "internal/topology/failovers.go",
 		old:  "	return f.FailoversPaidAt-now.Unix() > (failoverBurst-1)*int64(failoverInterval.Seconds())\n",
 		new:  "	return false\n", breaks: []string{flaps},
 	},

@@ -54,11 +54,6 @@ const (
 	// witnessPatience is how long a primary that does not answer the operator is left alone because a replica still
 	// receives from it.
 	witnessPatience = 20 * time.Second
-	// Failovers by mere silence are limited as by a token bucket: failoverBurst may follow each other at once, and each is paid for after
-	// failoverInterval. Beyond that silence has to last coolPatience: a network that comes and goes must not drive the primary around.
-	failoverInterval = time.Minute
-	failoverBurst    = 2
-	coolPatience     = 10 * time.Second
 	// lastVotePatience is how long the last replica may be down before the primary goes on alone; writes wait meanwhile.
 	lastVotePatience = time.Minute
 	// lateAnswers is how old EC2's word about an instance may be. One that answered since may run although EC2 calls it stopped.

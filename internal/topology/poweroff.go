@@ -13,23 +13,23 @@ func (st *state) needsPowerOff() bool {
 	return !st.Lossless || slices.ContainsFunc(st.Records.Uncovered, func(u Uncovered) bool { return !u.Fenced })
 }
 
-// depose sees to it that a primary that is replaced without being reached is powered off: until then clients that are
-// still connected to it read what is no longer so. It can acknowledge nothing any more.
+// depose records that a primary is replaced, and powers it off if it is not reached: until then clients that are still connected to it read
+// what is no longer so. It can acknowledge nothing any more.
 func (p *failover) depose(row Membership, successor string) {
-	if row.Primary == "" || row.Primary == successor {
+	primary := row.Primary
+	if primary == "" || primary == successor {
 		return
 	}
-	p.plan.Records.PromotedAt = p.Now.Unix()
-	m := p.Members[row.Primary]
-	if m == nil || m.verified() {
-		return
-	}
-	if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
-		if p.plan.Records.FencedPrimary != in.ID {
-			p.plan.Records.spendFailover(p.Now)
+	rec, m, running := &p.plan.Records, p.Members[primary], (*Instance)(nil)
+	if m != nil && !m.verified() {
+		if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
+			running = in
 		}
-		p.plan.Records.FencedPrimary = in.ID
-		p.stop(m, in)
+	}
+	rec.recordFailover(p.Now, running != nil && running.ID != rec.FencedPrimary)
+	if running != nil {
+		rec.FencedPrimary = running.ID
+		p.stop(m, running)
 	}
 }
 

@@ -93,24 +93,6 @@ type ClusterRecord struct {
 	WriterID string `json:"hand,omitempty"`
 }
 
-// Failovers are what is remembered of the failovers so far.
-type Failovers struct {
-	// PromotedAt is when a member was last promoted in place of another that failed, in Unix seconds.
-	PromotedAt int64 `json:"promotedAt,omitempty"`
-	// FailoversPaidAt is when, in Unix seconds, the failovers by mere silence are paid for: each adds failoverInterval.
-	FailoversPaidAt int64 `json:"failoversPaidAt,omitempty"`
-}
-
-// spendFailover takes a failover by mere silence from those that may follow each other at once.
-func (f *Failovers) spendFailover(now time.Time) {
-	f.FailoversPaidAt = max(f.FailoversPaidAt, now.Unix()) + int64(failoverInterval.Seconds())
-}
-
-// failoversSpent says whether so many followed each other that the next waits for coolPatience.
-func (f Failovers) failoversSpent(now time.Time) bool {
-	return f.FailoversPaidAt-now.Unix() > (failoverBurst-1)*int64(failoverInterval.Seconds())
-}
-
 // MemberRecord is what is remembered of one member.
 type MemberRecord struct {
 	// Instance and Volume are the incarnations of the newest instance and volume, 0 when there never was one.

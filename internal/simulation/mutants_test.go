@@ -514,6 +514,13 @@ var mutants = []mutant{
 		new:  "	return false\n", breaks: []string{flaps},
 	},
 	{
+		name: "a primary whose row nobody else has is replaced at once",
+		at:   389069,
+		file: failoverFile,
+		old:  "	if rec := p.plan.Records; rec.Leader != \"\" && !rec.LeaderDoubted {\n		return rec.Leader\n	}\n",
+		new:  "", breaks: []string{flaps},
+	},
+	{
 		name: "a leader that was replaced takes the records back",
 		open: true,
 		file: recordsFile,

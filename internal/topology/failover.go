@@ -348,11 +348,20 @@ func (p *failover) missedBy(candidate *Member, row Membership) (name string, fou
 	return "", false
 }
 
+// lastPrimary returns the member that took writes last. The records name it before it is opened for writes, and its own row may have reached
+// nobody else. While they are in doubt it is the primary of the row.
+func (p *failover) lastPrimary(row Membership) string {
+	if rec := p.plan.Records; rec.Leader != "" && !rec.LeaderDoubted {
+		return rec.Leader
+	}
+	return row.Primary
+}
+
 // patience says for whom a promotion waits a moment, and why: for the primary, on an instance that runs. mysqld restarts in
 // seconds, and a primary that returns holds whatever it had committed without an acknowledgement. Promoted again it loses
 // nothing; passed over it may have to be rebuilt.
-func (o Observed) patience(row Membership) Finding {
-	m := o.Members[row.Primary]
+func (p *failover) patience(row Membership) Finding {
+	m := p.Members[p.lastPrimary(row)]
 	if m == nil || m.verified() {
 		return Finding{}
 	}
@@ -364,13 +373,13 @@ func (o Observed) patience(row Membership) Finding {
 	if since.IsZero() || in == nil || in.State != stateRunning || in.Impaired || in.LaunchTime.After(since) {
 		return Finding{} // off, broken, or started since: then it comes back read-only, and no sooner than others are ready
 	}
-	silent, limit := o.Now.Sub(since), silencePatience
+	silent, limit := p.Now.Sub(since), silencePatience
 	finding := Finding{v1alpha1.ReasonNoPrimary, "the primary " + m.Name + " does not answer; waiting a moment for it"}
 	if m.SQL.Access == AccessRefused {
 		limit = returnPatience
 		finding.Message = "mysqld of the primary " + m.Name + " is down; waiting a moment for its restart"
 	}
-	if limit < coolPatience && o.Records.failoversSpent(o.Now) {
+	if limit < coolPatience && p.Records.failoversSpent(p.Now) {
 		limit = coolPatience
 		finding = Finding{v1alpha1.ReasonCoolDown, fmt.Sprintf("the primary %s does not answer; %d before it were replaced within minutes, so that this one is given %s to return", m.Name, failoverBurst, coolPatience)}
 	}

@@ -126,3 +126,46 @@ func TestAFailoverIsSpentOnce(t *testing.T) {
 		t.Errorf("of a stopped primary: planned %q, records %+v", actions, p.Records.Failovers)
 	}
 }
+
+// returnToFormer: orders-1 was promoted after orders-0, and does not answer the operator. Its row has reached nobody. orders-0 is back.
+func returnToFormer(silent time.Duration) *scene {
+	s := newScene()
+	s.restart()
+	s.lose(1)
+	s.member(1).SilentSince = s.observed.Now.Add(-silent)
+	s.io(ioOff, 2)
+	s.observed.Records.Leader, s.observed.Records.LeaderServer, s.observed.Records.LeaderEpoch = "orders-1", uuidOf(1), 6
+	return s
+}
+
+// TestThePrimaryWhoseRowNobodyHasIsWaitedFor: the records name it. It is given time, and its failover counts. It is not powered off: it may
+// never have been opened, and hold in memory what it acknowledged.
+func TestThePrimaryWhoseRowNobodyHasIsWaitedFor(t *testing.T) {
+	for name, row := range map[string]struct {
+		silent  time.Duration
+		earlier []time.Duration
+		doubted bool
+		waits   string
+	}{
+		"silent for a moment":                  {silent: time.Second, waits: v1alpha1.ReasonNoPrimary},
+		"silent for longer":                    {silent: 5 * time.Second},
+		"silent for longer, the third of late": {silent: 5 * time.Second, earlier: []time.Duration{50 * time.Second, 14 * time.Second}, waits: v1alpha1.ReasonCoolDown},
+		"another led on since":                 {silent: time.Second, doubted: true},
+	} {
+		s := returnToFormer(row.silent)
+		s.observed.Records.Failovers, s.observed.Records.LeaderDoubted = failoversAgo(s.observed.Now, row.earlier...), row.doubted
+		p, actions := s.plan()
+		if row.waits != "" {
+			if p.Waiting.Reason != row.waits || strings.Contains(actions, "promote") {
+				t.Errorf("%s: planned %q, waits for %v", name, actions, p.Waiting)
+			}
+			continue
+		}
+		if !strings.Contains(actions, "promote orders-0") || strings.Contains(actions, "stop instance") || p.Records.FencedPrimary != "" {
+			t.Errorf("%s: planned %q, waits for %v", name, actions, p.Waiting)
+		}
+		if r := p.Records; !row.doubted && (r.PromotedAt != s.observed.Now.Unix() || r.FailoversPaidAt != s.observed.Now.Add(failoverInterval).Unix()) || row.doubted && r.Failovers != (Failovers{}) {
+			t.Errorf("%s: recorded %+v", name, r.Failovers)
+		}
+	}
+}

@@ -13,24 +13,34 @@ func (st *state) needsPowerOff() bool {
 	return !st.Lossless || slices.ContainsFunc(st.Records.Uncovered, func(u Uncovered) bool { return !u.Fenced })
 }
 
-// depose records that a primary is replaced, and powers it off if it is not reached: until then clients that are still connected to it read
-// what is no longer so. It can acknowledge nothing any more.
+// depose records that a primary is replaced, and powers off the primary of the row if it is not reached: until then clients that are still
+// connected to it read what is no longer so. It can acknowledge nothing any more. Whom only the records name is left on: it may never have
+// been opened, and hold in memory alone what it acknowledged.
 func (p *failover) depose(row Membership, successor string) {
-	primary := row.Primary
-	if primary == "" || primary == successor {
-		return
+	rec, replaced := &p.plan.Records, p.lastPrimary(row)
+	if replaced == successor {
+		replaced = row.Primary // the promotion is retried
 	}
-	rec, m, running := &p.plan.Records, p.Members[primary], (*Instance)(nil)
-	if m != nil && !m.verified() {
-		if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
-			running = in
-		}
+	if replaced != successor {
+		in := p.silentInstance(replaced)
+		rec.recordFailover(p.Now, in != nil && in.ID != rec.FencedPrimary)
 	}
-	rec.recordFailover(p.Now, running != nil && running.ID != rec.FencedPrimary)
-	if running != nil {
-		rec.FencedPrimary = running.ID
-		p.stop(m, running)
+	if in := p.silentInstance(row.Primary); in != nil && row.Primary != successor {
+		rec.FencedPrimary = in.ID
+		p.stop(p.Members[row.Primary], in)
 	}
+}
+
+// silentInstance returns the instance of a member that runs and is not reached, nil for none.
+func (o Observed) silentInstance(member string) *Instance {
+	m := o.Members[member]
+	if m == nil || m.verified() {
+		return nil
+	}
+	if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
+		return in
+	}
+	return nil
 }
 
 // finishDeposed goes on powering off the instance of a primary that was replaced, until it is stopped or its mysqld says

@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -306,7 +305,7 @@ func (p *failover) mayStillServe(row Membership) bool {
 		p.plan.Waiting = waiting
 		return true
 	}
-	if witness := p.sourceSeen(); witness != nil && !p.silentFor(row.Primary, witnessPatience) {
+	if witness := p.sourceSeen(row); witness != nil {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness.Name + " still receives from it"}
 		return true
 	}
@@ -390,25 +389,23 @@ func (p *failover) patience(row Membership) Finding {
 }
 
 // sourceSeen returns a member that still receives from a source which the operator does not reach; nil for none. Such a primary may
-// still serve its clients; the operator's own network is then the likelier culprit. Not for ever: clients are where the
-// operator is more often than not.
-func (o Observed) sourceSeen() *Member {
+// still serve its clients; the operator's own network is then the likelier culprit. Not for longer than witnessPatience: clients are where
+// the operator is more often than not. An address of no member is taken for that of the primary of the row.
+func (o Observed) sourceSeen(row Membership) *Member {
 	for _, m := range o.ordered() {
 		r := m.SQL.Replication
 		if !m.verified() || r == nil || r.IOState != ioOn || r.SourceSilence < 0 || r.SourceSilence >= sourceFresh {
 			continue
 		}
-		if source := o.memberAt(r.SourceHost); source == nil || !source.verified() {
+		source := o.memberAt(r.SourceHost)
+		if source == nil {
+			source = o.Members[row.Primary]
+		}
+		if source != nil && !source.verified() && (source.SilentSince.IsZero() || o.Now.Sub(source.SilentSince) < witnessPatience) {
 			return m
 		}
 	}
 	return nil
-}
-
-// silentFor says whether a member has not answered for a time.
-func (o Observed) silentFor(name string, d time.Duration) bool {
-	m := o.Members[name]
-	return m != nil && !m.SilentSince.IsZero() && o.Now.Sub(m.SilentSince) >= d
 }
 
 // memberAt returns the member whose instance has an address.

@@ -169,3 +169,20 @@ func TestThePrimaryWhoseRowNobodyHasIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestAWitnessKeepsASourceForAWhile: it is the source from which the replica receives that is waited for, whoever the row names. A row that
+// the replica has received and not applied shows nowhere.
+func TestAWitnessKeepsASourceForAWhile(t *testing.T) {
+	for _, row := range []struct {
+		silent time.Duration
+		waits  bool
+	}{{10 * time.Second, true}, {30 * time.Second, false}} {
+		s := returnToFormer(row.silent)
+		r := s.member(2).SQL.Replication
+		r.SourceHost, r.IOState, r.SQLRunning = "10.0.0.1", ioOn, false
+		p, actions := s.plan()
+		if waits := strings.Contains(p.Waiting.Message, "orders-2 still receives"); waits != row.waits || waits == strings.Contains(actions, "stop acknowledgements of orders-2") {
+			t.Errorf("silent for %s: planned %q, waits for %v", row.silent, actions, p.Waiting)
+		}
+	}
+}

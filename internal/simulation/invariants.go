@@ -433,15 +433,10 @@ func (w *world) checkEnd() {
 	}
 }
 
-// checkEmptied is told of every member whose data is about to be dropped. Of several that are writable the one with the
-// newest row counts.
+// checkEmptied is told of every member whose data is about to be dropped. The newest row that was acknowledged says who votes: a former
+// primary that is still writable shows an older one.
 func (w *world) checkEmptied(s *mysqld) {
-	var row *mysql.Membership
-	for _, in := range w.cloud.instances {
-		if p := in.server; p != nil && p.writable && p.st.row != nil && (row == nil || p.st.row.Epoch > row.Epoch) {
-			row = p.st.row
-		}
-	}
+	row := w.ledger.inForce
 	if row != nil && (slices.Contains(row.Voters, s.on.member) || slices.Contains(row.Previous, s.on.member)) {
 		w.fail(keptVote, "%s is cloned, and votes: %s", s.on.member, rowText(row))
 	}

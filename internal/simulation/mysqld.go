@@ -256,6 +256,7 @@ func (s *mysqld) release() {
 		if s.sourceEnabled && s.acknowledgements(s.waiting[0].at) < s.wait {
 			return
 		}
+		s.w.ledger.acknowledged(s.waiting[0].id)
 		s.finish()
 	}
 }

@@ -116,6 +116,7 @@ var regressions = []regression{
 var memoryRegressions = []regression{
 	{1, 389069, "the failover from a primary whose row nobody else had was not limited, and that primary was given no time to return"},
 	{1, 452561, "the same"},
+	{1, 529877, "a former primary that was still writable showed who votes, by the model"},
 }
 
 // TestRegressions plays the schedules that once went wrong.

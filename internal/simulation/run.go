@@ -213,6 +213,7 @@ func (w *world) preset() {
 	for n := range 3 + w.shape.size {
 		common = append(common, w.ledger.record(transaction{uuid: uuids[0], number: n + 1, row: row, client: -1}))
 	}
+	w.ledger.acknowledged(common[0])
 	w.kube.claimed = true
 	w.kube.setRecords(topology.ClusterRecord{Established: true, Epoch: row.Epoch, Bootstrapped: voters[0], BootstrappedVolume: "vol-1", Database: "made", Members: map[string]topology.MemberRecord{}}, w.now)
 	w.cloud.group = true

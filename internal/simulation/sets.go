@@ -81,6 +81,8 @@ type ledger struct {
 	// twins are the transactions that were given a GTID which another one has: only ever after a server was rebuilt.
 	twins   map[int][]int
 	covered coveredUp
+	// inForce is the newest membership row that was acknowledged, nil for none.
+	inForce *mysql.Membership
 	// parsed remembers the sets that were parsed.
 	parsed map[string]gtid.Set
 }
@@ -127,6 +129,13 @@ func (l *ledger) record(t transaction) int {
 	}
 	l.byServer[t.uuid] = slices.Insert(list, at, id)
 	return id
+}
+
+// acknowledged records that a transaction has the acknowledgements that it waited for.
+func (l *ledger) acknowledged(id int) {
+	if row := l.all[id].row; row != nil && (l.inForce == nil || row.Epoch > l.inForce.Epoch) {
+		l.inForce = row
+	}
 }
 
 // knows says whether a server that has these transactions takes one for its own: by GTID, not by content.

@@ -20,8 +20,8 @@ func damaging(schedule uint64) bool { return schedule%29 == 27 || schedule%26 ==
 // dying is what is drawn for such a schedule.
 type dying struct {
 	rng *rand.Rand
-	// asked is the member whose rebuild the operator saw to be asked for last, and askedAt when it first did. What people ask for and
-	// take back between two passes nobody sees.
+	// asked is the member whose rebuild was asked for when the records were saved last, and askedAt when a pass first saw that. What people
+	// ask for and take back between two passes nobody sees.
 	asked   string
 	askedAt int64
 }
@@ -127,16 +127,16 @@ func (w *world) followCrashAdvice(told int) {
 	w.after(5*second, func() { w.followCrashAdvice(told) })
 }
 
-// answerRebuild takes a request for a rebuild back once it is done or refused, as controllers remove the annotation. began is when
-// the pass did.
-func (w *world) answerRebuild(d topology.Desired, plan topology.Plan, began int64) {
-	if w.dying == nil {
-		return
+// recordAsked takes what a pass that saved its records saw to be asked for, whoever led meanwhile: the records hold the request from then on.
+func (d *dying) recordAsked(member string, began int64) {
+	if d != nil && d.asked != member {
+		d.asked, d.askedAt = member, began
 	}
-	if w.dying.asked != d.RebuildMember {
-		w.dying.asked, w.dying.askedAt = d.RebuildMember, began
-	}
-	if d.RebuildMember == "" || w.desired.RebuildMember != d.RebuildMember || !plan.RebuildDone && plan.RebuildRefused == "" {
+}
+
+// answerRebuild takes a request for a rebuild back once it is done or refused, as controllers remove the annotation.
+func answerRebuild(w *world, d topology.Desired, plan topology.Plan) {
+	if w.dying == nil || d.RebuildMember == "" || w.desired.RebuildMember != d.RebuildMember || !plan.RebuildDone && plan.RebuildRefused == "" {
 		return
 	}
 	w.say("the request to rebuild %s is answered: done %t, refused %q", d.RebuildMember, plan.RebuildDone, plan.RebuildRefused)

@@ -256,6 +256,7 @@ func (op *operator) reconcile(p *process) int64 {
 		w.say("%s: %v", op.name, err)
 		return second
 	}
+	w.dying.recordAsked(d.RebuildMember, began)
 	op.observed(plan, o, began)
 	if op.shown.PrimaryFirst(plan, o) {
 		op.publish(p, plan, o)
@@ -303,7 +304,7 @@ func (op *operator) conclude(d topology.Desired, plan topology.Plan, began int64
 	if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
 		w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
 	}
-	w.answerRebuild(d, plan, began)
+	answerRebuild(w, d, plan)
 	if plan.Gone {
 		w.gone = true
 	}

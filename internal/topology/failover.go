@@ -279,7 +279,7 @@ func (p *failover) promote(row Membership) {
 	if proof.Candidate == "" {
 		p.waitAtMost(waitMySQL)
 		p.degraded(v1alpha1.ReasonPromotionNotProven, p.notProven(row, proof))
-		p.healing.cycle(p.silentVoter(row))
+		p.bringBack(row, proof)
 		return
 	}
 	m := p.Members[proof.Candidate]
@@ -317,12 +317,8 @@ func (p *failover) attains(m *Member, row Membership, proof Proof) bool {
 	if p.silenceSources(m) {
 		return false // what it has to hold may still grow
 	}
-	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && !m.SQL.Executed.Contains(m.SQL.Replication.Retrieved) && in != nil {
-		// It cannot apply what it received as long as those wait, and must not answer them.
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " is to be promoted once it is powered off: commits wait on it that nobody may acknowledge any more"}
-		if p.CloudReachable {
-			p.stop(m, in)
-		}
+	if m.waitsInVain() && m.SQL.Replication != nil && !m.SQL.Executed.Contains(m.SQL.Replication.Retrieved) && m.CurrentInstance() != nil {
+		p.endVainWait(m) // it cannot apply what it received as long as those wait
 		return false
 	}
 	if r := m.SQL.Replication; r.applierBroken() {
@@ -333,8 +329,28 @@ func (p *failover) attains(m *Member, row Membership, proof Proof) bool {
 	}
 	// It may never get through. So nobody is deposed for it, and it is not noted: whoever returns may be the better one.
 	p.retry(waitSuspect, ApplyReceived{m.Name, proof.MustHold.String()})
-	p.healing.cycle(p.silentVoter(row))
+	p.bringBack(row, proof)
 	return false
+}
+
+// bringBack stops and starts the voters without which nobody can be promoted: one that is silent, and one that shows less than others have
+// received from it, because it waits for acknowledgements of the rest in vain. Its recovery commits that, so it holds it then.
+func (p *failover) bringBack(row Membership, proof Proof) {
+	p.healing.cycle(p.silentVoter(row))
+	for _, name := range row.Voters {
+		m := p.Members[name]
+		if counts(m) && m.waitsInVain() && p.stalledFor(m, brokenPatience) && wouldReuse(m, proof.MayBeAcknowledged) {
+			p.endVainWait(m)
+		}
+	}
+}
+
+// endVainWait powers off a read-only member on which commits wait that nobody may acknowledge any more: so their clients are not answered.
+func (p *failover) endVainWait(m *Member) {
+	p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " may be promoted once it is powered off and started again: commits wait on it that nobody may acknowledge any more"}
+	if in := m.CurrentInstance(); in != nil && p.CloudReachable {
+		p.stop(m, in)
+	}
 }
 
 // missedBy returns the member besides a candidate that may have led last.

@@ -163,6 +163,45 @@ func TestAFormerPrimaryAnswersNothingOnceAnotherIsPromoted(t *testing.T) {
 	}
 }
 
+// TestAPrimaryThatWaitsInVainIsStartedAgain: commits that it has written, and orders-2 has received, wait on the former primary and do not
+// show as executed. Where orders-2 cannot apply them, only the recovery of the former primary makes one that holds everything.
+func TestAPrimaryThatWaitsInVainIsStartedAgain(t *testing.T) {
+	stopped := func(s *scene) {
+		r := s.member(2).SQL.Replication
+		s.member(2).SQL.Executed, r.SQLRunning, r.ApplierError = trx(0, 8), false, "row not found"
+	}
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		actions  string
+	}{
+		"the applier of the only other stopped": {stopped, "start the applier of orders-2; stop instance i-0 of orders-0"},
+		"a moment ago": {
+			func(s *scene) { stopped(s); s.member(0).StalledSince = s.observed.Now.Add(-brokenPatience / 2) }, "start the applier of orders-2"},
+		"what waits is known to nobody else": {
+			func(s *scene) { stopped(s); s.member(2).SQL.Replication.Retrieved = trx(0, 10) }, "promote orders-0"},
+		"each holds what the other does not show": {
+			func(s *scene) { s.member(0).SQL.Executed = trx(0, 10).Union(trx(1, 1)) }, "stop instance i-0 of orders-0"},
+		"the other applies": {func(*scene) {}, "promote orders-2"},
+		"EC2 does not answer": {
+			func(s *scene) { stopped(s); s.observed.CloudReachable = false }, "start the applier of orders-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.restart()
+			s.lose(1)
+			s.io(ioOff, 2)
+			m := s.member(0)
+			m.SQL.SemiSync, m.SQL.PendingCommits = SemiSync{SourceEnabled: true, WaitCount: NobodyAnswers}, 2
+			m.StalledSince = s.observed.Now.Add(-brokenPatience)
+			s.member(2).SQL.Replication.Retrieved = trx(0, 12)
+			row.happened(s)
+			if _, actions := s.plan(); actions != row.actions {
+				t.Errorf("planned %q, want %q", actions, row.actions)
+			}
+		})
+	}
+}
+
 // io sets the state of a replica's IO thread.
 func (s *scene) io(state string, ordinals ...int) {
 	for _, i := range ordinals {

@@ -283,7 +283,7 @@ const (
 	ReasonClockSkew = "ClockSkew"
 	// ReasonMaintenance: EC2 announced a disruption of an instance.
 	ReasonMaintenance = "MaintenanceAnnounced"
-	// ReasonSwitchoverRefused: the member that the switchover annotation names cannot become the primary.
+	// ReasonSwitchoverRefused: the member that the switchover annotation names cannot become the primary, or another was promoted instead.
 	ReasonSwitchoverRefused = "SwitchoverRefused"
 	// ReasonMemberCrashing: mysqld of a member crashed several times within minutes.
 	ReasonMemberCrashing = "MemberCrashing"

@@ -63,16 +63,19 @@ func (w *world) commitPrepared(s *mysqld) {
 		return // as above
 	}
 	for n := range 4 {
-		w.after(w.between(0, second), func() {
-			if !s.alive() || s.writable || !s.sourceEnabled || s.st.source != "" || s.on.frozen {
-				return
-			}
-			c := &client{w: w, n: n}
-			var made *commit
-			made = s.commit(transaction{client: n}, func(ok bool) { c.answer(s, -1, func() int { return made.id }, ok) })
-			w.say("%s: a prepared transaction is committed although it is read-only", s.on.member)
-		})
+		w.after(w.between(0, second), func() { commitOnePrepared(s, n) })
 	}
+}
+
+// commitOnePrepared lets a client commit what it had prepared, if the server is read-only and has no source.
+func commitOnePrepared(s *mysqld, n int) {
+	if !s.alive() || s.writable || !s.sourceEnabled || s.st.source != "" || s.on.frozen {
+		return
+	}
+	c := &client{w: s.w, n: n}
+	var made *commit
+	made = s.commit(transaction{client: n}, func(ok bool) { c.answer(s, -1, func() int { return made.id }, ok) })
+	s.w.say("%s: a prepared transaction is committed although it is read-only", s.on.member)
 }
 
 // answer brings the server's word to the client, if the network lets it.

@@ -208,6 +208,8 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 		}
 	case "flush", "write":
 		writeByHand(in.server, d.Cmd == "flush")
+	case "xa-commit":
+		commitOnePrepared(in.server, 0)
 	case "stop-instance":
 		w.stopInstance(in)
 	case "terminate-instance":

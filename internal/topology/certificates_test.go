@@ -163,6 +163,29 @@ func TestCertification(t *testing.T) {
 	}
 }
 
+// TestFailedHandOver: a hand-over that ends in a proof for another member has failed, and that is kept while a person asks for it.
+func TestFailedHandOver(t *testing.T) {
+	for name, row := range map[string]struct {
+		to, asked, want string
+	}{
+		"another is promoted":                  {"orders-0", "orders-0", "orders-0"},
+		"the one that it was to go to":         {"orders-1", "orders-1", ""},
+		"nobody asked for it":                  {"orders-0", "", ""},
+		"another was asked for meanwhile":      {"orders-0", "orders-2", ""},
+		"there was none, and one is asked for": {"", "orders-2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.lose(0)
+			s.io(ioOff, 1, 2)
+			s.observed.Records.HandOver.To, s.desired.SwitchoverTo = row.to, row.asked
+			if p, actions := s.plan(); !strings.Contains(actions, "promote orders-1") || p.Records.HandOverFailed != row.want {
+				t.Errorf("planned %q; the hand-over to %q failed, want %q", actions, p.Records.HandOverFailed, row.want)
+			}
+		})
+	}
+}
+
 // TestHandOverIsTakenBack: the one that leads goes on doing so when the member that it was to hand over to still replicates.
 func TestHandOverIsTakenBack(t *testing.T) {
 	s := newScene()

@@ -275,6 +275,10 @@ func TestSwitchover(t *testing.T) {
 		"to a stranger":           {func(s *scene) { s.desired.SwitchoverTo = "payments-1" }, "", "is no member of this cluster"},
 		"to one that is behind":   {func(s *scene) { s.desired.SwitchoverTo = "orders-2"; s.member(2).SQL.Replication.Lag = time.Minute }, "", ""},
 		"to one that is no voter": {func(s *scene) { s.desired.SwitchoverTo = "orders-2"; two(s) }, "admit orders-2 as a voter", ""},
+		"to one that it failed with": {
+			func(s *scene) { s.desired.SwitchoverTo, s.observed.Records.HandOverFailed = "orders-2", "orders-2" }, "", "the switchover to orders-2 failed, and orders-0 was promoted"},
+		"to another than that": {
+			func(s *scene) { s.desired.SwitchoverTo, s.observed.Records.HandOverFailed = "orders-2", "orders-1" }, "switch over from orders-0 to orders-2: asked for by annotation", ""},
 		"before a retirement": {
 			func(s *scene) {
 				s.member(0).Instances[0].Event, s.member(0).Instances[0].EventAt = "instance-retirement", s.observed.Now.Add(time.Hour)

@@ -165,6 +165,8 @@ type Term struct {
 	LossAccepted uint64 `json:"lossAccepted,omitempty"`
 	// HandOver is the term that a hand-over to Leader is to end. It goes on if Leader is seen not to have been opened.
 	HandOver HandOver `json:"handOver,omitzero"`
+	// HandOverFailed is the member that a hand-over was to go to which ended in a proof for another; until no person asks for that member.
+	HandOverFailed string `json:"handOverFailed,omitempty"`
 }
 
 // HandOver is a hand-over that was planned, and the term before it. Zero when none was.
@@ -252,11 +254,14 @@ func (r *ClusterRecord) takeBack(members map[string]*Member) {
 		return
 	}
 	h := r.HandOver
-	r.Term = Term{Leader: h.Leader, LeaderServer: h.Server, LeaderEpoch: h.Epoch, LeaderVoid: h.Void, LeaderDoubted: h.Doubted || r.LeaderDoubted}
+	r.Term = Term{Leader: h.Leader, LeaderServer: h.Server, LeaderEpoch: h.Epoch, LeaderVoid: h.Void, LeaderDoubted: h.Doubted || r.LeaderDoubted, HandOverFailed: r.HandOverFailed}
 }
 
 // recordProven notes the member that a proof names; see recordLeader. On what the proof has stood its repetition can stand.
 func (r *ClusterRecord) recordProven(m *Member, epoch uint64, proof Proof) {
+	if to := r.HandOver.To; to != "" && to != m.Name {
+		r.HandOverFailed = to
+	}
 	r.recordLeader(m, epoch)
 	r.LeaderVoid = r.void().Union(proof.Void).Subtract(m.position()).String()
 }

@@ -23,6 +23,9 @@ type handover struct {
 
 // handOver plans a switchover when a person asked for one, or when EC2 announced that it will disturb the primary's instance.
 func (p *handover) handOver() {
+	if failed := &p.plan.Records.HandOverFailed; *failed != p.SwitchoverTo {
+		*failed = ""
+	}
 	primary := p.Members[p.plan.Primary]
 	if primary == nil || p.unconfirmed {
 		return
@@ -48,6 +51,9 @@ func (p *handover) handOverTo(primary *Member, name string) {
 		return
 	case p.Replicas == 1:
 		p.plan.SwitchoverRefused = "there is only one member"
+		return
+	case name == p.plan.Records.HandOverFailed:
+		p.plan.SwitchoverRefused = fmt.Sprintf("the switchover to %s failed, and %s was promoted. Check that %s is well and that XA RECOVER lists no transaction on %s, then ask again", name, primary.Name, name, primary.Name)
 		return
 	}
 	to := p.Members[name]

@@ -93,20 +93,30 @@ func (w *world) answered(s *mysqld, c *commit) {
 		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
 	}
 	row := s.st.row
-	if row == nil || w.volumesLost() && (w.keepers(c, row, row.Voters) > len(row.Voters)/2 || !w.uncover(s, c)) {
+	if row == nil || w.volumesLost() && (voting(w, row.Voters, c.heldOn) > len(row.Voters)/2 || !w.uncover(s, c)) {
 		return
 	}
 	if !s.sourceEnabled && !s.meddled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.aloneForgotten()) {
 		return // the other is not promoted without it
 	}
-	if w.forgot && len(row.Previous) > 0 && w.keepers(c, row, row.Previous) > len(row.Previous)/2 {
+	checkKept(w, s, c, row)
+}
+
+// checkKept holds that more than half of the voters keep a commit: they hold it, or no proof counts them. No promotion can miss it then.
+func checkKept(w *world, s *mysqld, c *commit, row *mysql.Membership) {
+	keeps := func(v *volume) bool { return c.heldOn(v) || w.forgetful(v, row) }
+	keptBefore := voting(w, row.Previous, keeps) > len(row.Previous)/2
+	if w.forgot && len(row.Previous) > 0 && keptBefore {
 		return // the operator no longer knew who was leaving; a promotion is proven under the voters before as well
 	}
 	for _, voters := range [][]string{row.Voters, row.Previous} {
-		if len(row.Previous) > len(row.Voters) && w.keepers(c, row, row.Previous) > len(row.Previous)/2 {
+		if len(row.Previous) > len(row.Voters) && keptBefore {
 			break // one that is being removed stands in; until that is confirmed a promotion is proven under the voters before as well
 		}
-		if n := w.keepers(c, row, voters); len(voters) > 0 && n < len(voters)/2+1 && !w.uncover(s, c) {
+		if len(voters) == 0 || voting(w, voters, c.heldOn) > len(voters)/2 || w.uncover(s, c) {
+			continue // what a stranger stood in for may be lost, whoever has forgotten something
+		}
+		if n := voting(w, voters, keeps); n < len(voters)/2+1 {
 			w.fail(thinCommit, "%s answers%s, which %d of %v keep; %s", s.on.member, w.ledger.names([]int{c.id}), n, voters, rowText(row))
 		}
 	}
@@ -126,19 +136,20 @@ func (w *world) survives(c *commit, old *mysqld) bool {
 	return false
 }
 
-// keepers counts those of a set of voters without whom a commit cannot be missed: who holds it, and who may have forgotten what it
-// acknowledged and is counted by no proof. No promotion under the set can miss a commit that more than half keep.
-func (w *world) keepers(c *commit, row *mysql.Membership, voters []string) int {
-	keepers := 0
+// heldOn says whether a volume has a commit.
+func (c *commit) heldOn(v *volume) bool {
+	return v.st.content.has(c.id) || slices.Contains(v.st.relay, c.id)
+}
+
+// voting counts the voters of which something holds.
+func voting(w *world, voters []string, is func(*volume) bool) int {
+	n := 0
 	for _, v := range w.cloud.volumes {
-		if v.st == nil || v.retired || !slices.Contains(voters, v.member) {
-			continue
-		}
-		if v.st.content.has(c.id) || slices.Contains(v.st.relay, c.id) || w.forgetful(v, row) {
-			keepers++
+		if v.st != nil && !v.retired && slices.Contains(voters, v.member) && is(v) {
+			n++
 		}
 	}
-	return keepers
+	return n
 }
 
 // forgetful says whether a voter acknowledged from a memory that is gone, by what a row says. One that was opened, and replicates from

@@ -154,6 +154,8 @@ var drawn = []struct {
 }{
 	{1, 74205, "an acknowledgement counted although the voter that gave it had lost its relay log, by the model"},
 	{1, 583982, "the same, of a voter whose power was cut"},
+	{1, 4228, "what was answered because of a stranger, and was lost, counted as kept by a voter that had forgotten something, by the model"},
+	{1, 24043, "the same, after two failovers"},
 	{1, 395695, "only a replica whose applier had stopped showed what waited on the former primary for acknowledgements, and nobody was promoted"},
 	{1, 466488, "a switchover that a person had asked for failed because of prepared transactions, and was tried again for an hour"},
 	{1, 462345, "a rebuild that an operator began which had lost its lease counted as none, by the model"},

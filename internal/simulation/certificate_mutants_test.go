@@ -73,7 +73,7 @@ var certificateMutants = []mutant{
 		name: "a relay log is no more synced once the primary has the row",
 		at:   438,
 		file: certificatesFile,
-		old:  "	case p.wanted() && m.ownMemory():\n",
+		old:  "	case p.wanted() && m.ownMemory() && !braked:\n",
 		new:  "	case p.wanted() && row != nil && row.Memory[m.Name] != \"\":\n", breaks: unsoundMemory,
 	},
 	{

@@ -106,8 +106,10 @@ func Open(ctx context.Context, o Options) (*World, error) {
 	if err := w.settle(ctx, time.Now()); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	if !w.judge.leading() {
-		return nil, errors.Join(errors.New("no renewal of the operator's lease was seen: its status cannot be judged"), w.Close())
+	for began := time.Now(); !w.judge.leading(); { // a leader renews every two seconds
+		if err := pause(ctx, lookEvery); err != nil || time.Since(began) > setupTimeout {
+			return nil, errors.Join(errors.New("no renewal of the operator's lease was seen: its status cannot be judged"), err, w.Close())
+		}
 	}
 	return w, nil
 }

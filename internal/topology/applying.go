@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -81,28 +80,6 @@ func (a applied) followedBy(m *Member, now time.Time) applied {
 func (a Applier) within(limit time.Duration) bool {
 	left, known := a.left()
 	return a.Backlog == 0 || known && left <= limit
-}
-
-// brakes says whether voters are to acknowledge from disk for a while, which slows writes to what their disks sync one after the other: a
-// failover to any of them would have to apply for longer than it may. They do so until one is down to half of that.
-func (p *certificates) brakes() bool {
-	var replicas []*Member
-	limit := p.MaxApplyLag
-	for _, m := range p.ordered() {
-		if !m.verified() || m.SQL.Replication == nil || !p.mayVote(m) {
-			continue
-		}
-		if replicas = append(replicas, m); m.SQL.RelaySync == relaySynced {
-			limit = p.MaxApplyLag / 2
-		}
-	}
-	return p.wanted() && limit > 0 && len(replicas) > 0 && !slices.ContainsFunc(replicas, func(m *Member) bool { return m.SQL.Replication.Applier.within(limit) })
-}
-
-// reportBrake reports that writes are slowed.
-func (p *certificates) reportBrake() {
-	p.degraded(v1alpha1.ReasonApplierBehind, fmt.Sprintf("writes are slowed to what the voters' disks sync, because a failover would wait longer than replication.maxApplyLag (%s) for an applier. Raise replica_parallel_workers, take a larger instance type, or reduce the write rate",
-		p.MaxApplyLag))
 }
 
 // reportApplier reports a replica that applies more slowly than it receives, once a failover to it would wait longer than a replica may be

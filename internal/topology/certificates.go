@@ -1,7 +1,10 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // certificates has the membership row say in which memory each voter holds what it acknowledged. What a voter acknowledges from memory a
@@ -36,6 +39,28 @@ func (p *certificates) relaySync(m *Member, braked bool) string {
 		return relayUnsynced
 	}
 	return relaySynced
+}
+
+// brakes says whether voters are to acknowledge from disk for a while, which slows writes to what their disks sync one after the other: a
+// failover to any of them would have to apply for longer than it may. They do so until one is down to half of that.
+func (p *certificates) brakes() bool {
+	var replicas []*Member
+	limit := p.MaxApplyLag
+	for _, m := range p.ordered() {
+		if !m.verified() || m.SQL.Replication == nil || !p.mayVote(m) {
+			continue
+		}
+		if replicas = append(replicas, m); m.SQL.RelaySync == relaySynced {
+			limit = p.MaxApplyLag / 2
+		}
+	}
+	return p.wanted() && limit > 0 && len(replicas) > 0 && !slices.ContainsFunc(replicas, func(m *Member) bool { return m.SQL.Replication.Applier.within(limit) })
+}
+
+// reportBrake reports that writes are slowed.
+func (p *certificates) reportBrake() {
+	p.degraded(v1alpha1.ReasonApplierBehind, fmt.Sprintf("writes are slowed to what the voters' disks sync, because a failover would wait longer than replication.maxApplyLag (%s) for an applier. Raise replica_parallel_workers, take a larger instance type, or reduce the write rate",
+		p.MaxApplyLag))
 }
 
 // setRelaySync plans to have each member sync its relay log as often as it must.

@@ -205,6 +205,17 @@ func TestHandOverIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestSecondHandOverIsTakenBack: what it ends is the term of the one that was handed over to, not that of the one before it.
+func TestSecondHandOverIsTakenBack(t *testing.T) {
+	s := newScene()
+	r := &s.observed.Records
+	r.recordHandOver(s.member(1), 6)
+	r.recordHandOver(s.member(2), 8)
+	if r.takeBack(s.observed.Members); r.Leader != "orders-1" || r.LeaderEpoch != 6 || r.LeaderServer != uuidOf(1) {
+		t.Errorf("%+v", r.Term)
+	}
+}
+
 // TestHibernationLeavesMemory: a cluster ends its writes only when its voters acknowledge from disk, unless nobody could answer the row
 // that says so.
 func TestHibernationLeavesMemory(t *testing.T) {

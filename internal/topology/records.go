@@ -238,13 +238,9 @@ func (r *ClusterRecord) recordOpened(m *Member, epoch uint64) {
 
 // recordHandOver notes the member that a hand-over is to open for writes. The term of the one that leads goes on if it does not come to that.
 func (r *ClusterRecord) recordHandOver(to *Member, epoch uint64) {
-	before := r.HandOver
-	if before.To == "" {
-		before = HandOver{Leader: r.Leader, Server: r.LeaderServer, Epoch: r.LeaderEpoch, Void: r.LeaderVoid, Doubted: r.LeaderDoubted}
-	}
-	before.To = to.Name
+	ended := HandOver{To: to.Name, Leader: r.Leader, Server: r.LeaderServer, Epoch: r.LeaderEpoch, Void: r.LeaderVoid, Doubted: r.LeaderDoubted}
 	r.recordOpened(to, epoch)
-	r.HandOver = before
+	r.HandOver = ended
 }
 
 // takeBack goes on with the term that a hand-over was to end, when the member that it was to go to still replicates.

@@ -147,6 +147,11 @@ var drawn = []regression{
 	{1, 452561, "the same"},
 	{1, 529877, "a former primary that was still writable showed who votes, by the model"},
 	{1, 462345, "a rebuild that an operator began which had lost its lease counted as none, by the model"},
+	{1, 59004, "a promotion came to nothing, and what a person wrote on a replica kept the former primary from leading again"},
+	{1, 210086, "so did the row of a primary that nobody had acknowledged, after a second promotion came to nothing"},
+	{1, 396967, "so did the row of a primary that was unseated, when the one in its place had not written its own yet"},
+	{1, 482495, "so did what a person wrote on the member whose promotion came to nothing"},
+	{1, 495887, "so did what a person wrote on a replica, when the former primary itself was to be promoted"},
 }
 
 // TestDrawnRegressions plays them.

@@ -178,7 +178,7 @@ func TestFailedHandOver(t *testing.T) {
 			s := newScene()
 			s.lose(0)
 			s.io(ioOff, 1, 2)
-			s.observed.Records.HandOver.To, s.desired.SwitchoverTo = row.to, row.asked
+			s.observed.Records.Promotion.To, s.desired.SwitchoverTo = row.to, row.asked
 			if p, actions := s.plan(); !strings.Contains(actions, "promote orders-1") || p.Records.HandOverFailed != row.want {
 				t.Errorf("planned %q; the hand-over to %q failed, want %q", actions, p.Records.HandOverFailed, row.want)
 			}

@@ -101,7 +101,10 @@ func (p *failover) lead(m *Member, newest Membership) *Member {
 		p.waitAtMost(waitSuspect)
 		return m
 	}
-	p.plan.Records.LeaderVoid, p.plan.Records.LossAccepted = "", 0 // its row is there
+	p.plan.Records.LossAccepted = 0
+	if p.plan.Records.inTerm(newest) {
+		p.plan.Records.LeaderVoid = ""
+	}
 	if p.Records.AloneUnknown {
 		p.recordAlone(m)
 	}
@@ -114,7 +117,7 @@ func (p *failover) recordLed(m *Member, newest Membership) {
 	rec := &p.plan.Records
 	if rec.ledLast(m.Name) {
 		if rec.LeaderServer != m.SQL.ServerUUID {
-			rec.LeaderEpoch, rec.LeaderVoid = 0, "" // it writes under another UUID than the one that was noted
+			rec.LeaderEpoch, rec.LeaderVoid, rec.LeaderAcknowledged = 0, "", "" // it writes under another UUID than the one that was noted
 		}
 		return
 	}
@@ -294,7 +297,7 @@ func (p *failover) promote(row Membership) {
 	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m))
-	p.plan.Records.recordProven(m, next.Epoch, proof)
+	p.plan.Records.recordPromotion(m, next.Epoch, proof)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }

@@ -70,7 +70,7 @@ func (p *pass) onlyChanges() bool {
 // repointed says whether a member does not follow the primary yet because that was handed over to.
 func (p *pass) repointed(m *Member) bool {
 	primary := p.Members[p.plan.Primary]
-	if primary == nil || p.plan.Records.HandOver.To != primary.Name || !m.verified() {
+	if ended := p.plan.Records.Promotion; primary == nil || ended.To != primary.Name || ended.Failover || !m.verified() {
 		return false
 	}
 	return m == primary || m.SQL.Replication == nil || p.memberAt(m.SQL.Replication.SourceHost) != primary

@@ -87,13 +87,13 @@ func TestPhaseWhileReplicasAreRepointed(t *testing.T) {
 		change func(*scene)
 		want   v1alpha1.Phase
 	}{
-		"handed over":                    {func(s *scene) { s.observed.Records.HandOver.To = "orders-0" }, v1alpha1.PhaseUpdating},
+		"handed over":                    {func(s *scene) { s.observed.Records.Promotion.To = "orders-0" }, v1alpha1.PhaseUpdating},
 		"failed over":                    {func(*scene) {}, v1alpha1.PhaseRepairing},
-		"another was handed over to":     {func(s *scene) { s.observed.Records.HandOver.To = "orders-2" }, v1alpha1.PhaseRepairing},
+		"another was handed over to":     {func(s *scene) { s.observed.Records.Promotion.To = "orders-2" }, v1alpha1.PhaseRepairing},
 		"a switchover is asked for":      {func(s *scene) { s.desired.SwitchoverTo = "orders-2" }, v1alpha1.PhaseUpdating},
 		"a cluster that was never Ready": {func(s *scene) { s.observed.Records.ReadyMembers = 0 }, v1alpha1.PhaseReplicating},
 		"it follows, and is behind": {func(s *scene) {
-			s.observed.Records.HandOver.To = "orders-0"
+			s.observed.Records.Promotion.To = "orders-0"
 			s.member(1).SQL.Replication.SourceHost, s.member(1).SQL.Replication.Lag = "10.0.0.0", time.Hour
 		}, v1alpha1.PhaseRepairing},
 	} {

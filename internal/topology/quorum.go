@@ -90,6 +90,7 @@ func prove(row Membership, members map[string]*Member, records ClusterRecord) Pr
 		for _, holds := range []func(*Member) gtid.Set{(*Member).attainable, (*Member).position} {
 			if best := candidate(row, members, gtid.Set{}, holds); best != nil {
 				proof.name(best)
+				proof.MayBeAcknowledged = gtid.Set{} // what was acknowledged is not proven
 				break
 			}
 		}
@@ -137,18 +138,17 @@ func proveAll(row Membership, members map[string]*Member, records ClusterRecord)
 }
 
 // mayBeAcknowledged finds what may have been acknowledged, if enough is reached to know: by the voters that have forgotten nothing; else
-// by the member that led last, on whose disk all of it is; else by all voters together, of whom one led last.
+// by all voters together, of whom one led last; else by the member that led last, on whose disk all of it is.
 func mayBeAcknowledged(row Membership, members map[string]*Member, records ClusterRecord) Proof {
 	proof := countBoth(row, members, records, false)
 	if proof.enough() {
 		return proof
 	}
-	if leader := durableLeader(row, members, records); leader != nil {
-		proof.MayBeAcknowledged, proof.reached = leader.position(), proof.Needed
-		return proof
-	}
 	if all := countBoth(row, members, records, true); all.enough() {
 		return all
+	}
+	if leader, acknowledged := leaderShows(row, members, records); leader != nil {
+		proof.MayBeAcknowledged, proof.reached = acknowledged, proof.Needed
 	}
 	return proof
 }
@@ -195,18 +195,34 @@ func durableLeader(row Membership, members map[string]*Member, records ClusterRe
 	return nil
 }
 
-// anyForgets says whether a voter was reached that may have forgotten something, and the noted leader was not.
-func anyForgets(row Membership, members map[string]*Member, records ClusterRecord) bool {
-	if counts(members[records.Leader]) {
-		return false
+// leaderShows returns the member that led last, if it is reached, and all that may have been acknowledged. In its term that is its position;
+// see durableLeader. Until it has written a row, it is what its proof found (ClusterRecord.LeaderAcknowledged) and what it has committed
+// since: nobody else was opened for writes or led on (ClusterRecord.ledLast), and its own commits are on its disk. So what it has forgotten
+// does not matter, nor whether it was opened. Nil if the records do not know what the proof found, or if a row shows that they are outdated.
+func leaderShows(row Membership, members map[string]*Member, records ClusterRecord) (*Member, gtid.Set) {
+	if m := durableLeader(row, members, records); m != nil {
+		return m, m.position()
 	}
+	m := members[records.Leader]
+	acknowledged, known := records.setOf(records.LeaderAcknowledged)
+	if !known || !counts(m) || m.SQL.ServerUUID != records.LeaderServer || row.Epoch >= records.LeaderEpoch {
+		return nil, gtid.Set{}
+	}
+	if !records.unopened(m) {
+		acknowledged = acknowledged.Union(m.position())
+	}
+	return m, acknowledged
+}
+
+// anyForgets says whether a voter was reached that may have forgotten something.
+func anyForgets(row Membership, members map[string]*Member) bool {
 	return slices.ContainsFunc(row.Voters, func(name string) bool { return counts(members[name]) && !members[name].certified(row) })
 }
 
 // void is what of a set was acknowledged to nobody although enough voters hold it.
 func void(row Membership, members map[string]*Member, records ClusterRecord, set gtid.Set) gtid.Set {
 	var found gtid.Set
-	if records.LeaderEpoch != 0 && !records.inTerm(row) && !anyForgets(row, members, records) {
+	if records.LeaderEpoch != 0 && !records.inTerm(row) && !anyForgets(row, members) {
 		// The leader that was noted has not written a row yet: what the proof for it stood on still holds. What somebody has
 		// received and not executed may come from it.
 		found = records.void()
@@ -216,8 +232,11 @@ func void(row Membership, members map[string]*Member, records ClusterRecord, set
 			}
 		}
 	}
+	if leader, acknowledged := leaderShows(row, members, records); leader != nil {
+		found = found.Union(set.Subtract(acknowledged).WithoutSource(leader.SQL.ServerUUID))
+	}
 	if records.ledLast(row.Primary) {
-		if row.Memory[row.Primary] == "" || durableLeader(row, members, records) != nil {
+		if row.Memory[row.Primary] == "" {
 			found = found.Union(unknownTo(members[row.Primary], row, set))
 		}
 		found = found.Union(unknownToFollowers(row, members, records, set))

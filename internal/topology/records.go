@@ -2,6 +2,7 @@ package topology
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -161,22 +162,28 @@ type Term struct {
 	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged until Leader has written a row, as long as
 	// nobody else is opened for writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
 	LeaderVoid string `json:"leaderVoid,omitempty"`
+	// LeaderAcknowledged is the GTID set of what may have been acknowledged when a proof named Leader last. As long as nobody else is opened
+	// for writes, nothing else was acknowledged but what Leader committed since. Empty when it is not known.
+	LeaderAcknowledged string `json:"leaderAcknowledged,omitempty"`
 	// LossAccepted is the epoch of the row of which a person gave up the voters that do not come back.
 	LossAccepted uint64 `json:"lossAccepted,omitempty"`
-	// HandOver is the term that a hand-over to Leader is to end. It goes on if Leader is seen not to have been opened.
-	HandOver HandOver `json:"handOver,omitzero"`
+	// Promotion is the term that the promotion of Leader is to end. It goes on if Leader is seen not to have been opened.
+	Promotion Promotion `json:"handOver,omitzero"`
 	// HandOverFailed is the member that a hand-over was to go to which ended in a proof for another; until no person asks for that member.
 	HandOverFailed string `json:"handOverFailed,omitempty"`
 }
 
-// HandOver is a hand-over that was planned, and the term before it. Zero when none was.
-type HandOver struct {
-	To      string `json:"to"`
-	Leader  string `json:"leader,omitempty"`
-	Server  string `json:"server,omitempty"`
-	Epoch   uint64 `json:"epoch,omitempty"`
-	Void    string `json:"void,omitempty"`
-	Doubted bool   `json:"doubted,omitempty"`
+// Promotion is a promotion that was planned, and the term that it ends. Zero when none was, or when of that term nothing is known.
+type Promotion struct {
+	To string `json:"to"`
+	// Failover is true when the primary had failed, false when it hands over.
+	Failover     bool   `json:"failover,omitempty"`
+	Leader       string `json:"leader,omitempty"`
+	Server       string `json:"server,omitempty"`
+	Epoch        uint64 `json:"epoch,omitempty"`
+	Void         string `json:"void,omitempty"`
+	Acknowledged string `json:"acknowledged,omitempty"`
+	Doubted      bool   `json:"doubted,omitempty"`
 }
 
 // FinalSnapshots are those that a deletion takes.
@@ -230,48 +237,87 @@ func (r *ClusterRecord) recordLeader(m *Member, epoch uint64) {
 // recordOpened notes a member that is to be opened for writes. A doubt stays. One that is noted again, with nobody opened in between,
 // goes on as it was: all of its rows since the first time are of the one term.
 func (r *ClusterRecord) recordOpened(m *Member, epoch uint64) {
-	r.HandOver = HandOver{}
+	r.Promotion, r.LeaderAcknowledged = Promotion{}, ""
 	if r.Leader != m.Name || r.LeaderServer != m.SQL.ServerUUID || r.LeaderEpoch == 0 || r.LeaderDoubted {
 		r.Leader, r.LeaderServer, r.LeaderEpoch, r.LeaderVoid = m.Name, m.SQL.ServerUUID, epoch, ""
 	}
 }
 
-// recordHandOver notes the member that a hand-over is to open for writes. The term of the one that leads goes on if it does not come to that.
+// recordHandOver records the member that a hand-over is to open for writes. The term of the one that leads goes on if it does not come to
+// that.
 func (r *ClusterRecord) recordHandOver(to *Member, epoch uint64) {
-	ended := HandOver{To: to.Name, Leader: r.Leader, Server: r.LeaderServer, Epoch: r.LeaderEpoch, Void: r.LeaderVoid, Doubted: r.LeaderDoubted}
+	ended := r.ending(to)
 	r.recordOpened(to, epoch)
-	r.HandOver = ended
+	r.Promotion = ended
 }
 
-// takeBack goes on with the term that a hand-over was to end, when the member that it was to go to still replicates.
+// recordPromotion records the member that a failover is to open for writes; see recordProven. The term of the one that led last goes on if
+// it does not come to that, unless that term is in doubt or forgotten: then the proof says more.
+func (r *ClusterRecord) recordPromotion(to *Member, epoch uint64, proof Proof) {
+	ended := r.Promotion
+	if ended.To != to.Name || r.Leader != to.Name {
+		ended = r.ending(to)
+		ended.Failover = true
+	}
+	if r.LeaderDoubted || r.Leader == "" && !r.RebuiltAt.IsZero() {
+		ended = Promotion{}
+	}
+	r.recordProven(to, epoch, proof)
+	r.Promotion = ended
+}
+
+// ending is the present term, which a promotion is to end.
+func (r ClusterRecord) ending(to *Member) Promotion {
+	return Promotion{
+		To: to.Name, Leader: r.Leader, Server: r.LeaderServer, Epoch: r.LeaderEpoch,
+		Void: r.LeaderVoid, Acknowledged: r.LeaderAcknowledged, Doubted: r.LeaderDoubted,
+	}
+}
+
+// unopened says whether a member shows that it was not opened for writes since it was recorded as Leader: it still has its replication
+// channel, which a promotion drops first. It gets another one only under another primary, which is recorded or casts doubt.
+func (r ClusterRecord) unopened(m *Member) bool {
+	return counts(m) && m.Name == r.Leader && !m.SQL.Writable && m.SQL.Replication != nil && m.SQL.Membership.Epoch < r.LeaderEpoch
+}
+
+// takeBack goes on with the term that a promotion was to end, when the member that was to be promoted shows that it was not opened. After a
+// failover it does so once the member that led in that term is reached: without it the proof of the failover says more.
 func (r *ClusterRecord) takeBack(members map[string]*Member) {
-	m := members[r.Leader]
-	if r.HandOver.To != r.Leader || r.Leader == "" || !counts(m) || m.SQL.Writable || m.SQL.Replication == nil || m.SQL.Membership.Epoch >= r.LeaderEpoch {
+	ended := r.Promotion
+	if ended.To == "" || ended.To != r.Leader || !r.unopened(members[r.Leader]) || ended.Failover && !counts(members[cmp.Or(ended.Leader, r.Bootstrapped)]) {
 		return
 	}
-	h := r.HandOver
-	r.Term = Term{Leader: h.Leader, LeaderServer: h.Server, LeaderEpoch: h.Epoch, LeaderVoid: h.Void, LeaderDoubted: h.Doubted || r.LeaderDoubted, HandOverFailed: r.HandOverFailed}
+	r.Leader, r.LeaderServer, r.LeaderEpoch, r.LeaderVoid, r.LeaderAcknowledged = ended.Leader, ended.Server, ended.Epoch, ended.Void, ended.Acknowledged
+	r.LeaderDoubted, r.Promotion = r.LeaderDoubted || ended.Doubted, Promotion{}
 }
 
-// recordProven notes the member that a proof names; see recordLeader. On what the proof has stood its repetition can stand.
+// recordProven records the member that a proof names; see recordLeader. On what the proof has stood its repetition can stand.
 func (r *ClusterRecord) recordProven(m *Member, epoch uint64, proof Proof) {
-	if to := r.HandOver.To; to != "" && to != m.Name {
+	if to := r.Promotion.To; to != "" && to != m.Name && !r.Promotion.Failover {
 		r.HandOverFailed = to
 	}
 	r.recordLeader(m, epoch)
 	r.LeaderVoid = r.void().Union(proof.Void).Subtract(m.position()).String()
+	r.LeaderAcknowledged = proof.MayBeAcknowledged.String()
 }
 
-// void is LeaderVoid. In doubt, and by a text that is no GTID set, which nobody wrote, nothing is void.
+// void is LeaderVoid. In doubt nothing is void.
 func (r ClusterRecord) void() gtid.Set {
-	if r.LeaderVoid == "" || r.LeaderDoubted {
-		return gtid.Set{}
-	}
-	set, err := gtid.Parse(r.LeaderVoid)
-	if err != nil {
-		return gtid.Set{}
-	}
+	set, _ := r.setOf(r.LeaderVoid)
 	return set
+}
+
+// setOf reads a GTID set that is recorded of Leader. It is false when none is, or in doubt, or by a text that is no GTID set, which nobody
+// wrote.
+func (r ClusterRecord) setOf(text string) (gtid.Set, bool) {
+	if text == "" || r.LeaderDoubted {
+		return gtid.Set{}, false
+	}
+	set, err := gtid.Parse(text)
+	if err != nil {
+		return gtid.Set{}, false
+	}
+	return set, true
 }
 
 // inTerm says whether a row is one that Leader wrote since it is noted.

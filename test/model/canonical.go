@@ -107,6 +107,11 @@ func (m *Model) encode(b []byte, s *state, r *renaming) []byte {
 	}
 	rec, p, c, u := &s.records, &s.promotion, &s.certifying, &s.spent
 	b = append(b, rec.epoch, r.one(rec.leader), rec.leaderEpoch, flag(rec.doubted, 0)|flag(rec.aloneUnknown, 1), r.one(rec.leaving))
+	b = append(b, byte(rec.acknowledged), byte(rec.acknowledged>>8), flag(rec.ended.known, 0), rec.ended.leaderEpoch)
+	b = append(b, byte(rec.ended.acknowledged), byte(rec.ended.acknowledged>>8))
+	if rec.ended.known {
+		b = append(b, r.one(rec.ended.leader))
+	}
 	for q := range n {
 		b = append(b, rec.certified[r.from[q]])
 	}

@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 	"unsafe"
@@ -19,6 +20,7 @@ func full() *state {
 		s.member[m] = member{held: maxTransactions, executed: 2, memory: 1, source: 1, waitFor: 1}
 	}
 	s.records.leader, s.records.leaving = 1, 1
+	s.records.ended = term{known: true, leader: 1}
 	s.promotion.candidate, s.certifying.voter = 1, 1
 	return &s
 }
@@ -86,7 +88,7 @@ func renamed(s *state, r *renaming) *state {
 		n.member[r.to[m]] = mem
 		n.records.certified[r.to[m]] = s.records.certified[m]
 	}
-	n.records.leader, n.records.leaving = r.one(s.records.leader), r.one(s.records.leaving)
+	n.records.leader, n.records.leaving, n.records.ended.leader = r.one(s.records.leader), r.one(s.records.leaving), r.one(s.records.ended.leader)
 	n.promotion.candidate, n.leads = r.one(s.promotion.candidate), r.one(s.leads)
 	n.certifying.voter, n.certifying.primary = r.one(s.certifying.voter), r.one(s.certifying.primary)
 	return &n
@@ -99,27 +101,34 @@ func TestMembersAreAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, checked := m.initial(), 0
-	for depth := range 12 {
-		of := map[uint64]bool{m.canonical(&s): true}
-		var last state
-		steps := transitions{Model: m}
-		steps.visit = func(next *state, _ func() string, _ error) {
+	s, checked, ending := m.initial(), 0, 0
+	rng := rand.New(rand.NewPCG(1, 1))
+	for depth := range 24 {
+		of, steps := map[uint64]bool{m.canonical(&s): true}, 0
+		var followed state
+		all := transitions{Model: m}
+		all.visit = func(next *state, _ func() string, _ error) {
 			m.tidy(next)
 			for i := range m.renamers {
 				if got, want := m.canonical(renamed(next, &m.renamers[i])), m.canonical(next); got != want {
 					t.Errorf("after %d steps: renaming %v changes the fingerprint", depth, m.renamers[i].to[:])
 				}
 			}
-			if last = *next; !of[m.canonical(next)] {
+			if steps++; rng.IntN(steps) == 0 {
+				followed = *next
+			}
+			if next.records.ended.known {
+				ending++
+			}
+			if !of[m.canonical(next)] {
 				of[m.canonical(next)] = true
 				checked++
 			}
 		}
-		steps.world(&s)
-		s = last
+		all.from(&s)
+		s = followed
 	}
-	if checked < 12 {
-		t.Errorf("%d different states, want at least one for each step", checked)
+	if checked < 24 || ending == 0 {
+		t.Errorf("%d different states, %d with a term that is to end; want at least one for each step", checked, ending)
 	}
 }

@@ -14,7 +14,8 @@
 //
 // The operator reaches any set of members of at least a given size in each step. It proves, records, opens, writes a row, points replicas
 // at a primary, certifies, removes and admits voters, and unseats a primary that a newer row does not name. It may die between any two steps,
-// and its records may be lost.
+// and its records may be lost. The records keep what the last proof found, and the term that a promotion is to end; see
+// recallsProof and takeBack.
 //
 // What may be checked: [WithSyncedRelayLogs] are the rules of internal/topology, [WithCertificates] those for relay logs that are not synced, and
 // [Upgrading] the way from one to the other. With certificates, the row names for each voter the memory (the boot) under which it was

@@ -54,6 +54,9 @@ func (m *Model) tidy(s *state) {
 	if m.bounds.Members != 2 {
 		s.records.aloneUnknown = false
 	}
+	if rec := &s.records; rec.leader == nobody || rec.doubted || inTerm(rec, s.shown(int(rec.leader))) {
+		rec.acknowledged, rec.ended = 0, term{} // nobody asks for it any more
+	}
 	m.tidyCertification(s)
 	for i := range m.bounds.Members {
 		m.tidyMember(s, i)
@@ -72,9 +75,6 @@ func (m *Model) tidyMember(s *state, i int) {
 	mem := &s.member[i]
 	if !mem.receiving {
 		mem.acknowledging, mem.source = false, nobody
-	}
-	if !m.rules.readsChannels {
-		mem.channel = false
 	}
 	for r := range m.bounds.Members {
 		// Who takes no writes waits for nobody, and what is executed needs no acknowledgement any more.

@@ -11,7 +11,7 @@ type Mutant struct {
 
 // Mutants returns one for each rule that the proof rests on.
 func Mutants() []Mutant {
-	return append(certificateMutants(), voterMutants()...)
+	return append(append(certificateMutants(), recordMutants()...), voterMutants()...)
 }
 
 func mutant(rules Rules, bounds Bounds, steps int, name string, change func(*Rules)) Mutant {
@@ -60,6 +60,21 @@ func certificateMutants() []Mutant {
 		}),
 		mutant(Upgrading(), Bounds{Writes: 1, PowerCuts: 1, Promotions: 1, Certificates: 1}, 10, "a voter stops syncing when the primary has the row that certifies it", func(r *Rules) {
 			r.mayStopSyncing = primaryCertifies
+		}),
+	}
+}
+
+func recordMutants() []Mutant {
+	rules := WithCertificates()
+	return []Mutant{
+		mutant(rules, Bounds{Writes: 1, PowerCuts: 1, Promotions: 1}, 7, "who is recorded settles a proof by what it holds, whatever its own proof found", func(r *Rules) {
+			r.recalls = func(p *pass) (transactions, bool) {
+				_, ok := recallsProof(p)
+				return p.s.position(int(p.s.records.leader)), ok
+			}
+		}),
+		mutant(rules, Bounds{Writes: 1, Kills: 1, Promotions: 1}, 8, "a member that may have been opened counts as one that was not", func(r *Rules) {
+			r.unopened = func(s *state, m int) bool { return !s.member[m].writable && !inTerm(&s.records, s.shown(m)) }
 		}),
 	}
 }

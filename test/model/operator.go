@@ -19,6 +19,7 @@ func (t *transitions) operator(s *state) {
 			}
 		}
 		t.certifyWithoutPrimary(&p)
+		t.takeBack(&p)
 	}
 	for i := range t.bounds.Members {
 		t.stopSyncing(i)
@@ -71,19 +72,32 @@ func (t *transitions) begin(p *pass, fenced *state, candidate int, result proof)
 	n := t.copy(fenced)
 	n.promotion = promotion{stage: proven, candidate: uint8(candidate), rowEpoch: p.newest().epoch, mustHold: n.position(candidate)}
 	var broken error
-	if mem := &n.member[candidate]; mem.writable {
+	if mem := &n.member[candidate]; !mem.writable {
+		n.records.recordPromotion(candidate, result.mayBeAcknowledged)
+	} else {
+		n.records.recordLeader(candidate, result.mayBeAcknowledged)
 		n.promotion.stage = opened
 		if mem.executed < mem.held {
 			n.promotion.stage = noPromotion // a commit waits, which may be its row
 		}
 		broken = n.lead(candidate)
 	}
-	n.records.recordLeader(candidate)
 	n.certifying.voter = nobody
 	if *n == *t.s {
 		return
 	}
 	t.step(p, n, broken, "proves %s by the row of t%d (%s may be acknowledged), with all fenced", name(candidate), p.row, result.mayBeAcknowledged)
+}
+
+// takeBack gives a promotion up whose candidate shows that it was not opened: who led last goes on doing so.
+func (t *transitions) takeBack(p *pass) {
+	rec := &t.s.records
+	if !rec.ended.known || !p.reached.has(int(rec.leader)) || !p.reached.has(int(rec.ended.leader)) || !t.rules.unopened(t.s, int(rec.leader)) {
+		return
+	}
+	n := t.newPass()
+	n.records.takeBack()
+	t.step(p, n, nil, "takes the promotion of %s back, which was not opened", name(rec.leader))
 }
 
 // open opens a candidate for writes, once it has applied all that it received.
@@ -191,7 +205,7 @@ func (t *transitions) pointAt(p *pass, m, primary int, l leadership) {
 	replica.acknowledging = t.rules.acknowledges(t.s, t.s.shown(primary), m)
 	var broken error
 	if l.proven {
-		n.records.recordLeader(primary)
+		n.records.recordLeader(primary, l.acknowledged)
 		broken = n.lead(primary)
 	} else {
 		broken = t.leadRecorded(n, primary)
@@ -217,5 +231,6 @@ func (t *transitions) recordComplete(p *pass, primary int) {
 	}
 	n := t.newPass()
 	n.records.leader, n.records.leaderEpoch, n.records.doubted, n.records.aloneUnknown = uint8(primary), rec.epoch+1, false, false
+	n.records.acknowledged, n.records.ended = 0, term{}
 	t.step(p, n, nil, "records %s as the last primary: no voter holds anything that it lacks", name(primary))
 }

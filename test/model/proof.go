@@ -67,6 +67,9 @@ func (p *pass) mayBeAcknowledged() (transactions, bool) {
 	if primary := p.rules.settles(p); primary >= 0 {
 		return p.s.position(primary), true
 	}
+	if may, ok := p.rules.recalls(p); ok {
+		return may, true
+	}
 	may, ok := p.countVoters(p.newest().voters)
 	if !ok || p.newest().settled() {
 		return may, ok
@@ -141,6 +144,8 @@ func (p *pass) wouldReuse(m int, set transactions) bool {
 type leadership struct {
 	// recorded says that the newest row names it, and the records allow to go by that without a proof; proven that a proof names it.
 	recorded, proven bool
+	// acknowledged is what may be, by that proof.
+	acknowledged transactions
 	// confirmed says that it is recorded and has executed the newest row itself. Only then it may change the voters.
 	confirmed bool
 }
@@ -159,5 +164,6 @@ func (p *pass) leadership(m int) leadership {
 			return leadership{}
 		}
 	}
-	return leadership{proven: p.prove().candidates.has(m)}
+	result := p.prove()
+	return leadership{proven: result.candidates.has(m), acknowledged: result.mayBeAcknowledged}
 }

@@ -28,6 +28,11 @@ type proofRules struct {
 	certified func(p *pass, voter int) bool
 	// settles returns the primary whose position is all that may be acknowledged, whoever else is away; -1 for none.
 	settles func(p *pass) int
+	// recalls returns all that may be acknowledged by what an earlier proof found and the member that it named shows; false when that is
+	// not known.
+	recalls func(p *pass) (transactions, bool)
+	// unopened says whether a member shows that it was not opened since it is recorded as the leader.
+	unopened func(s *state, m int) bool
 	// allReached has a proof count everybody, certified or not, when all voters are reached.
 	allReached bool
 	// void is what of a set was acknowledged to nobody although enough voters hold it.
@@ -42,8 +47,6 @@ type leadershipRules struct {
 	leadsUnproven func(p *pass, m int) bool
 	// mayLeadBehind says that such a member may lack what was acknowledged, as long as it acknowledges nothing.
 	mayLeadBehind bool
-	// readsChannels says that leadsUnproven depends on who has a replication channel. Else states do not differ in it.
-	readsChannels bool
 }
 
 // certificateRules say how a voter is certified.
@@ -80,10 +83,12 @@ func WithSyncedRelayLogs() Rules {
 		proofRules: proofRules{
 			certified: func(*pass, int) bool { return true },
 			settles:   func(*pass) int { return -1 },
+			recalls:   recallsProof,
+			unopened:  hasChannel,
 			void:      unknownTo,
 			mayOpen:   holdsWhatItMust,
 		},
-		leadershipRules: leadershipRules{leadsUnproven: noOtherMayLead, mayLeadBehind: true, readsChannels: true},
+		leadershipRules: leadershipRules{leadsUnproven: noOtherMayLead, mayLeadBehind: true},
 		certificateRules: certificateRules{
 			certifiedHolds:  func(*state, int) transactions { return 0 },
 			certifiedMemory: func(seen, _ uint8) uint8 { return seen },
@@ -151,6 +156,31 @@ func namedPrimary(p *pass) int {
 		return primary
 	}
 	return -1
+}
+
+// recallsProof is what may have been acknowledged when a proof named the leader, and what that has committed since. Nobody else was opened,
+// and whoever is opened has executed the former. It ends when the leader, or another, has written a row.
+func recallsProof(p *pass) (transactions, bool) {
+	rec := &p.s.records
+	leader := int(rec.leader)
+	if !rec.ledLast(leader) || rec.acknowledged == 0 || !p.reached.has(leader) || p.newest().epoch >= rec.leaderEpoch {
+		return 0, false
+	}
+	if p.rules.unopened(p.s, leader) {
+		return rec.acknowledged, true
+	}
+	return rec.acknowledged | p.s.position(leader), true
+}
+
+// hasChannel says whether a member that is to lead has its replication channel still, which is dropped before it is opened. It gets another
+// one under another primary only, which is recorded or casts doubt.
+func hasChannel(s *state, m int) bool {
+	return s.member[m].channel && !s.member[m].writable && !inTerm(&s.records, s.shown(m))
+}
+
+// inTerm says whether a row is one that the leader has written since it is recorded.
+func inTerm(rec *records, r *row) bool {
+	return r.primary == rec.leader && r.epoch >= rec.leaderEpoch
 }
 
 // unknownTo is what of a set the last primary shows to be acknowledged to nobody, or its followers do: all that was acknowledged since

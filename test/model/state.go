@@ -86,6 +86,9 @@ type records struct {
 	leader      uint8 // the member that was to be opened last; nobody when the records were lost
 	leaderEpoch uint8 // the lowest epoch of a row that it can have written since
 	doubted     bool  // another member was led on since, without a proof
+	// acknowledged is what may have been when a proof named the leader, until that has written a row. Empty when it is not known.
+	acknowledged transactions
+	ended        term
 	// aloneUnknown is set while it is not known whether a primary had acknowledged alone.
 	aloneUnknown bool
 	leaving      uint8             // the voter whose removal was begun
@@ -95,11 +98,39 @@ type records struct {
 // ledLast says whether nobody was opened for writes, or led on, after a member was.
 func (r *records) ledLast(m int) bool { return !r.doubted && int(r.leader) == m }
 
-// recordLeader records who is opened for writes or led on by a proof. A member that is recorded again stays in its term.
-func (r *records) recordLeader(m int) {
+// term is one that the promotion of the present leader is to end. It is not known when that was not promoted, or when it was in doubt or
+// forgotten who led in it.
+type term struct {
+	known               bool
+	leader, leaderEpoch uint8
+	acknowledged        transactions
+}
+
+// recordLeader records who is opened for writes or led on by a proof, and what may be acknowledged by that. A member that is recorded again
+// stays in its term.
+func (r *records) recordLeader(m int, acknowledged transactions) {
 	if !r.ledLast(m) || r.leaderEpoch == 0 {
 		r.leader, r.leaderEpoch, r.doubted = uint8(m), r.epoch+1, false
 	}
+	r.acknowledged, r.ended = acknowledged, term{}
+}
+
+// recordPromotion records who is to be promoted, and the term that ends with it.
+func (r *records) recordPromotion(m int, acknowledged transactions) {
+	ended := r.ended
+	if !ended.known || int(r.leader) != m {
+		ended = term{true, r.leader, r.leaderEpoch, r.acknowledged}
+	}
+	if r.doubted || r.leader == nobody {
+		ended = term{}
+	}
+	r.recordLeader(m, acknowledged)
+	r.ended = ended
+}
+
+// takeBack goes on with the term that a promotion was to end.
+func (r *records) takeBack() {
+	r.leader, r.leaderEpoch, r.acknowledged, r.ended = r.ended.leader, r.ended.leaderEpoch, r.ended.acknowledged, term{}
 }
 
 // stage is how far a promotion has come.

@@ -131,5 +131,6 @@ func (t *transitions) loseRecords() {
 	n := t.next()
 	n.spent.lostRecords++
 	n.records.leader, n.records.leaderEpoch, n.records.doubted, n.records.aloneUnknown = nobody, 0, false, true
+	n.records.acknowledged, n.records.ended = 0, term{}
 	t.visit(n, func() string { return "the operator's records are lost" }, nil)
 }

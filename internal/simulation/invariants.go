@@ -444,7 +444,7 @@ func (w *world) checkEnd() {
 	}
 }
 
-// checkEmptied is told of every member whose data is about to be dropped. The newest row that was acknowledged says who votes: a former
+// checkEmptied judges every member whose data is about to be dropped. The newest row that was acknowledged says who votes: a former
 // primary that is still writable shows an older one.
 func (w *world) checkEmptied(s *mysqld) {
 	row := w.ledger.inForce

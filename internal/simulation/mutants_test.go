@@ -31,6 +31,7 @@ var losesCommits = []string{lostCommit, thinCommit, twoPrimaries, silentDiverged
 const (
 	quorumFile           = "internal/topology/quorum.go"
 	failoverFile         = "internal/topology/failover.go"
+	patienceFile         = "internal/topology/patience.go"
 	votersFile           = "internal/topology/voters.go"
 	replicatingFile      = "internal/topology/replicating.go"
 	rolloutFile          = "internal/topology/rollout.go"
@@ -516,7 +517,7 @@ var mutants = []mutant{
 	{
 		name: "a primary whose row nobody else has is replaced at once",
 		at:   389069,
-		file: failoverFile,
+		file: patienceFile,
 		old:  "	if rec := p.plan.Records; rec.Leader != \"\" && !rec.LeaderDoubted {\n		return rec.Leader\n	}\n",
 		new:  "", breaks: []string{flaps},
 	},

@@ -163,7 +163,7 @@ func TestCertification(t *testing.T) {
 	}
 }
 
-// TestFailedHandOver: a hand-over that ends in a proof for another member has failed, and that is kept while a person asks for it.
+// TestFailedHandOver: a hand-over that ends in a promotion of another member has failed, which is recorded while a person asks for it.
 func TestFailedHandOver(t *testing.T) {
 	for name, row := range map[string]struct {
 		to, asked, want string

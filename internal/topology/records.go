@@ -169,7 +169,7 @@ type Term struct {
 	LossAccepted uint64 `json:"lossAccepted,omitempty"`
 	// Promotion is the term that the promotion of Leader is to end. It goes on if Leader is seen not to have been opened.
 	Promotion Promotion `json:"handOver,omitzero"`
-	// HandOverFailed is the member that a hand-over was to go to which ended in a proof for another; until no person asks for that member.
+	// HandOverFailed is the target of a hand-over that ended in a promotion of another member, as long as a person asks for that target.
 	HandOverFailed string `json:"handOverFailed,omitempty"`
 }
 
@@ -280,7 +280,7 @@ func (r ClusterRecord) unopened(m *Member) bool {
 	return counts(m) && m.Name == r.Leader && !m.SQL.Writable && m.SQL.Replication != nil && m.SQL.Membership.Epoch < r.LeaderEpoch
 }
 
-// takeBack goes on with the term that a promotion was to end, when the member that was to be promoted shows that it was not opened. After a
+// takeBack continues the term that a promotion was to end, when the member that was to be promoted shows that it was not opened. After a
 // failover it does so once the member that led in that term is reached: without it the proof of the failover says more.
 func (r *ClusterRecord) takeBack(members map[string]*Member) {
 	ended := r.Promotion

@@ -128,7 +128,7 @@ func (r *records) recordPromotion(m int, acknowledged transactions) {
 	r.ended = ended
 }
 
-// takeBack goes on with the term that a promotion was to end.
+// takeBack continues the term that a promotion was to end.
 func (r *records) takeBack() {
 	r.leader, r.leaderEpoch, r.acknowledged, r.ended = r.ended.leader, r.ended.leaderEpoch, r.ended.acknowledged, term{}
 }

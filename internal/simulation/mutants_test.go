@@ -89,7 +89,7 @@ var mutants = []mutant{
 	{
 		// Without its second half it is not noticed, see the hand-over below.
 		name: "no acknowledgement is fenced before the voters are counted, nor when the promotion is looked at again",
-		at:   27,
+		at:   180,
 		and:  []patch{reproof},
 		file: failoverFile,
 		old:  "if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.instancesRun(row) {",
@@ -97,7 +97,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "one voter fewer than needed is enough",
-		at:   178,
+		at:   1536,
 		file: quorumFile,
 		old:  "proof := Proof{Needed: len(voters) - w}",
 		new:  "proof := Proof{Needed: len(voters) - w - 1}", breaks: append([]string{notConverged}, losesCommits...),
@@ -117,7 +117,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   117,
+		at:   253,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
@@ -323,7 +323,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the next member is replaced before the one before it votes again",
-		at:   40,
+		at:   206,
 		file: rolloutFile,
 		old:  "	case !p.turns.outdated(m) && p.turns.isWell(m):",
 		new:  "	case !p.turns.outdated(m):", breaks: []string{rolledRashly},
@@ -509,14 +509,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "failovers by mere silence are not limited",
-		at:   2973,
+		at:   960,
 		file: "internal/topology/failovers.go",
 		old:  "	return f.FailoversPaidAt-now.Unix() > (failoverBurst-1)*int64(failoverInterval.Seconds())\n",
 		new:  "	return false\n", breaks: []string{flaps},
 	},
 	{
 		name: "a primary whose row nobody else has is replaced at once",
-		at:   389069,
+		open: true, // TestThePrimaryWhoseRowNobodyHasIsWaitedFor notices it
 		file: patienceFile,
 		old:  "	if rec := p.plan.Records; rec.Leader != \"\" && !rec.LeaderDoubted {\n		return rec.Leader\n	}\n",
 		new:  "", breaks: []string{flaps},
@@ -532,14 +532,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "the primary does not wait for strangers as well",
-		at:   8,
+		at:   23,
 		file: shell + "sourcewait.go",
 		old:  "			count := w + len(s.w.strangersOf(s))\n			if s.sourceEnabled {",
 		new:  "			count := w\n			if s.sourceEnabled {", stands: "internal/mysql", breaks: append([]string{notConverged, untold}, losesCommits...),
 	},
 	{
 		name: "an uncovered time is not remembered",
-		at:   743,
+		at:   8,
 		file: uncoveredFile,
 		old:  "	case known == nil:\n		*times = append(*times, u)\n",
 		new:  "	case known == nil:\n", breaks: append([]string{untold}, losesCommits...),
@@ -703,14 +703,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "records that somebody lost are not put back",
-		at:   2562,
+		at:   961,
 		file: recordsFile,
 		old:  "		case known:\n			r.Set(r.Memory.records.Clone())\n",
 		new:  "		case known:\n			r.Set(topology.ClusterRecord{WriterID: NoWriterID})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 	{
 		name:   "epochs are not recorded",
-		at:     213,
+		at:     677,
 		file:   recordsFile,
 		old:    "	return true, r.Save(ctx, func(records *topology.ClusterRecord) { *records = next })",
 		new:    "	if !r.Moves(next) {\n		r.Set(next)\n		return true, nil\n	}\n	return true, r.Save(ctx, func(records *topology.ClusterRecord) { *records = next })",
@@ -718,7 +718,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "trouble ends the passes",
-		at:   171,
+		at:   582,
 		file: "internal/engine/pace.go",
 		old:  "			after = max(after, AfterFailing)\n",
 		new:  "			after = max(after, time.Hour)\n", breaks: []string{notConverged, untoldStall},

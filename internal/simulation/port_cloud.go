@@ -280,7 +280,7 @@ func (c cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) 
 		case w.cloud.noRoom[in.Zone]:
 			return errCapacity
 		}
-		in.State = pending
+		in.State, in.LaunchTime = pending, w.time()
 		w.recordInstance(in)
 		w.powerUp(in)
 		see(pic.instances, in.ID, in.member, in.Instance, w.now, false)

@@ -180,6 +180,7 @@ func TestLaunchStatesAndTags(t *testing.T) {
 			return err
 		}, "stopped"},
 		{func() error {
+			time.Sleep(time.Until(aws.ToTime(got.LaunchTime).Add(time.Second))) // the answers have no more than seconds
 			_, err := c.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
 			return err
 		}, "running"},
@@ -198,6 +199,9 @@ func TestLaunchStatesAndTags(t *testing.T) {
 		}
 		goOn()
 		awaitState(t, id, step.want)
+		if last := aws.ToTime(instance(t, id).LaunchTime); step.want == "running" && !last.After(aws.ToTime(got.LaunchTime)) {
+			t.Errorf("the instance that was launched at %s and started again says %s", got.LaunchTime, last)
+		}
 	}
 	if dead := instance(t, id); dead.PrivateIpAddress != nil || len(dead.NetworkInterfaces) != 0 {
 		t.Error("a terminated instance still has an address")

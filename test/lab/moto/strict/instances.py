@@ -120,6 +120,7 @@ def start(self):
     _original["start"](self)
     self._lab_force = self._lab_skip_shutdown = False
     self._lab_console = ""
+    self.launch_time = utcnow()  # "the time that the instance was last launched"
     set_state(self, "pending")
     TRANSITIONS.later(lambda: report(self, "running"))
     return before

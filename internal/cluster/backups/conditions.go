@@ -2,12 +2,9 @@ package backups
 
 import (
 	"cmp"
-	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -32,13 +29,4 @@ func setConditions(b *v1alpha1.MySQLBackup) {
 	default:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, string(cmp.Or(st.Phase, v1alpha1.BackupPending)), "the backup is not complete yet")
 	}
-}
-
-// addConditions writes the conditions of a backup whose status a pod wrote. A report that the cache does not show yet brings the next look.
-func addConditions(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup) error {
-	err := patchBackup(ctx, c, b, func(*v1alpha1.MySQLBackupStatus) {})
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }

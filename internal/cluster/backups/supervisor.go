@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -59,9 +60,24 @@ func (h *hearing) longEnough(now time.Time) bool {
 	return !h.away && now.Sub(h.since) > ReportGrace
 }
 
-// Reconcile looks at one MySQLBackup.
+// conflictPause is when a backup is looked at again that somebody changed meanwhile, mostly its pod by a report. The cache shows that by
+// then, and brings the look sooner as a rule.
+const conflictPause = time.Second
+
+// Reconcile looks at one MySQLBackup. A conflict is no failure: what was decided about an older object is decided again.
 func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.Hearing.Begin(r.Clock.Now())
+	result, err := r.look(ctx, req)
+	switch {
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return result, nil
+}
+
+func (r *Supervisor) look(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b v1alpha1.MySQLBackup
 	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -72,7 +88,7 @@ func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case r.finalizerWrong(&b):
 		return ctrl.Result{}, r.setFinalizer(ctx, &b)
 	}
-	if err := addConditions(ctx, r.Client, &b); err != nil {
+	if err := r.patch(ctx, &b, func(*v1alpha1.MySQLBackupStatus) {}); err != nil { // a pod writes no conditions
 		return ctrl.Result{}, err
 	}
 	if b.Done() {

@@ -405,7 +405,7 @@ func (w *world) even() bool {
 		return false
 	}
 	for n := range w.desired.Replicas {
-		if s := w.serverOf(n); s == nil || !s.st.content.contains(primary.st.content) || len(w.ledger.covered.beyond(s.st.content, primary.st.content)) > 0 {
+		if s := w.serverOf(n); s == nil || len(w.ledger.covered.missing(primary.st.content, s.st.content, s.st.executed.bitset)) > 0 || len(w.ledger.covered.beyond(s.st.content, primary.st.content)) > 0 {
 			return false
 		}
 	}
@@ -441,6 +441,9 @@ func (w *world) checkEnd() {
 			invariant = lostCommit
 		}
 		w.fail(invariant, "%s lacks%s", v.Name, w.ledger.names(w.acked.without(s.st.content)))
+	}
+	if !w.even() {
+		w.fail(notConverged, "the members do not hold the same %ds after the faults stopped", (w.now-w.healed)/second)
 	}
 }
 

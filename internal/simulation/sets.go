@@ -108,6 +108,15 @@ func (c *coveredUp) beyond(replica, primary bitset) []int {
 	return slices.DeleteFunc(replica.without(primary), c.hidden.has)
 }
 
+// missing is what a primary holds and a replica lacks and will get: not that whose GTID people gave to an empty transaction which the
+// replica has executed.
+func (c *coveredUp) missing(primary, replica, executed bitset) []int {
+	return slices.DeleteFunc(primary.without(replica), func(id int) bool {
+		by, covered := c.by[id]
+		return covered && executed.has(by)
+	})
+}
+
 func newLedger() *ledger {
 	return &ledger{twins: map[int][]int{}, covered: coveredUp{by: map[int]int{}}, parsed: map[string]gtid.Set{}}
 }

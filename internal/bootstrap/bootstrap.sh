@@ -515,16 +515,28 @@ mark() {
 # as its log, such as a program without its libraries, ends with the last words of the unit's processes.
 errors() {
 	{
-		journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' ||
+		lately | grep -m 1 -F '[ERROR]' ||
 			journalctl -q _SYSTEMD_UNIT=nairobi-mysqld.service -o cat -n 50 2>/dev/null | grep -v '^nairobi-mysql: ' | tail -n 1
 	} | cut -c1-300
+}
+
+# lately prints what the last run of mysqld logged.
+lately() {
+	journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac || :
 }
 
 # ended prints the first error of the last run of mysqld, or the signal that ended it. Errors of replication end none.
 ended() {
 	local log
-	log=$(journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac) || :
+	log=$(lately)
 	{ sed -n '/\[Repl\]/d;/\[ERROR\]/{p;q}' <<<"$log" | grep . || grep -m 1 -F 'mysqld got signal' <<<"$log" || :; } | cut -c1-300
+}
+
+# booted prints a name of this boot, and whether the last run of mysqld ended with a shutdown that no error led to.
+booted() {
+	[ -s "$run/boot" ] || cat /proc/sys/kernel/random/uuid >"$run/boot"
+	cat "$run/boot"
+	[ -s "$exchange/machine/error" ] || lately | grep -m 1 -o 'Shutdown complete' || :
 }
 
 # sift refuses a volume with files on it that no mysqld makes, and that would lead root or mysqld out of it: links, devices,
@@ -603,6 +615,7 @@ END
 	hold
 	# The operator reads it over SQL when mysqld was restarted unexpectedly.
 	ended | put "$exchange/machine/error" 0644 root:root
+	booted | put "$exchange/machine/boot" 0644 root:root
 	if [ "$failures" -gt 0 ]; then
 		say "failed: mysqld did not start: $(errors)"
 		sleep $((failures < 10 ? failures : 10))

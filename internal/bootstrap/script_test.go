@@ -537,6 +537,39 @@ func TestWhyTheLastRunEndedIsReported(t *testing.T) {
 	}
 }
 
+// TestABootIsReported: the operator reads over SQL which boot a run of mysqld is in, and whether the run in front of it was shut down.
+func TestABootIsReported(t *testing.T) {
+	m := newMachine(t)
+	const report, start, over = ExchangeDir + "/machine/boot", "echo 'T 0 [System] [MY-015015] [Server] MySQL Server - start.'; ", "echo 'T 0 [System] [MY-010910] [Server] /opt/mysqld: Shutdown complete (mysqld 9.7.4)'"
+	begin := func(journal string) (boot, ended string) {
+		m.mustRun("journalctl() { " + journal + "\n:; }; prepare; started")
+		boot, ended, _ = strings.Cut(m.read(report), "\n")
+		return boot, ended
+	}
+	first, ended := begin(":")
+	if len(first) != 36 || ended != "" {
+		t.Errorf("at first: %q, %q", first, ended)
+	}
+	for name, row := range map[string]struct{ journal, want string }{
+		"no journal":             {"false", ""},
+		"it was killed":          {start, ""},
+		"it was shut down":       {start + over, "Shutdown complete\n"},
+		"an older run was":       {start + over + "; " + start, ""},
+		"an error led to it":     {start + "echo 'T 1 [ERROR] corrupt page'; " + over, ""},
+		"an error of its source": {start + "echo 'T 1 [ERROR] [MY-1] [Repl] lost connection'; " + over, "Shutdown complete\n"},
+	} {
+		if boot, ended := begin(row.journal); boot != first || ended != row.want {
+			t.Errorf("%s: %q, want %q; boot %q, want %q", name, ended, row.want, boot, first)
+		}
+	}
+	if err := os.RemoveAll(m.path("/run/nairobi-mysql")); err != nil { // it is in memory
+		t.Fatal(err)
+	}
+	if second, _ := begin(start + over); len(second) != 36 || second == first {
+		t.Errorf("the second boot is %q, the first was %q", second, first)
+	}
+}
+
 func TestNothingIsMadeOnTheRootDisk(t *testing.T) {
 	m := newMachine(t)
 	out, ok := m.run("prepare", "STUB_UNMOUNTED=1")

@@ -31,6 +31,10 @@ type Start struct {
 	Run int64
 	// Memory names the memory of the run, by a random token that whoever observes it first gives it. Empty while it has no name.
 	Memory string
+	// Boot names the boot of the instance in which the run began. Empty when the instance does not report it.
+	Boot string
+	// ShutDown is true when the run of mysqld in front of this one ended with a complete shutdown.
+	ShutDown bool
 }
 
 // Observation is what a member said of itself in one pass. Unless Access is AccessVerified only Access and Reason are set.

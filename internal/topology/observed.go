@@ -229,6 +229,10 @@ type Start struct {
 	Run int64
 	// Memory names the memory of the run, in which what it received may be that its relay log has not on disk. Empty while it has no name.
 	Memory string
+	// Boot names the boot of the instance in which the run began. Empty when the instance does not report it.
+	Boot string
+	// ShutDown is true when the run of mysqld in front of this one ended with a complete shutdown.
+	ShutDown bool
 }
 
 // SQL is what a member's mysqld said of itself.

@@ -482,14 +482,22 @@ sync -f "$marker"
 }
 errors() {
 {
-journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' ||
+lately | grep -m 1 -F '[ERROR]' ||
 journalctl -q _SYSTEMD_UNIT=nairobi-mysqld.service -o cat -n 50 2>/dev/null | grep -v '^nairobi-mysql: ' | tail -n 1
 } | cut -c1-300
 }
+lately() {
+journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac || :
+}
 ended() {
 local log
-log=$(journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac) || :
+log=$(lately)
 { sed -n '/\[Repl\]/d;/\[ERROR\]/{p;q}' <<<"$log" | grep . || grep -m 1 -F 'mysqld got signal' <<<"$log" || :; } | cut -c1-300
+}
+booted() {
+[ -s "$run/boot" ] || cat /proc/sys/kernel/random/uuid >"$run/boot"
+cat "$run/boot"
+[ -s "$exchange/machine/error" ] || lately | grep -m 1 -o 'Shutdown complete' || :
 }
 sift() {
 local odd
@@ -549,6 +557,7 @@ END
 [ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
 hold
 ended | put "$exchange/machine/error" 0644 root:root
+booted | put "$exchange/machine/boot" 0644 root:root
 if [ "$failures" -gt 0 ]; then
 say "failed: mysqld did not start: $(errors)"
 sleep $((failures < 10 ? failures : 10))

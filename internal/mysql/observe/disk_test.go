@@ -5,6 +5,22 @@ import (
 	"time"
 )
 
+func TestBootReport(t *testing.T) {
+	for report, want := range map[string]struct {
+		boot  string
+		ended bool
+	}{
+		"":                           {"", false},
+		"one\n":                      {"one", false},
+		"one\nShutdown complete\n":   {"one", true},
+		"one\nShutdown incomplete\n": {"one", false},
+	} {
+		if boot, ended := bootOf(report); boot != want.boot || ended != want.ended {
+			t.Errorf("%q: %q, %t", report, boot, ended)
+		}
+	}
+}
+
 func TestDiskReportThatMakesNoSense(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for report, ok := range map[string]bool{

@@ -17,6 +17,10 @@ const (
 	// diskReport is where the member's instance writes how full the data volume is: "<size> <free> <time>", in bytes and
 	// in seconds since 1970. Its folder is below the server's secure_file_priv, and only root can write there.
 	diskReport = ExchangeDir + "machine/disk"
+	// bootReport is where the member's instance writes, at each start of mysqld, a name of its boot, and shutDown in a second line when the
+	// run of mysqld in front of it ended with a complete shutdown.
+	bootReport = ExchangeDir + "machine/boot"
+	shutDown   = "Shutdown complete"
 	// diskStale is the age, by the member's clock, at which a report says nothing any more. One comes every ten seconds.
 	diskStale = 2 * time.Minute
 
@@ -83,7 +87,8 @@ func factsQuery(watched []string) string {
 		UNION ALL ` + memoryNames + `
 		UNION ALL SELECT '` + factInstance + `', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
 		UNION ALL SELECT '` + factInstance + `', 'clock', UNIX_TIMESTAMP(NOW(6))
-		UNION ALL SELECT '` + factInstance + `', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
+		UNION ALL SELECT '` + factInstance + `', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)
+		UNION ALL SELECT '` + factInstance + `', 'boot', CONVERT(LOAD_FILE('` + bootReport + `') USING utf8mb4)`
 }
 
 // plainFacts is the statement for a member of which nothing more is watched.
@@ -120,6 +125,12 @@ func diskOf(report string, now time.Time) *mysql.Disk {
 		return nil
 	}
 	return &d
+}
+
+// bootOf reads a report of the member's instance; empty and false when there is none.
+func bootOf(report string) (boot string, ended bool) {
+	boot, how, _ := strings.Cut(report, "\n")
+	return boot, how == shutDown+"\n"
 }
 
 // seconds reads a number of seconds with a fraction. Of a time of this century a float keeps a quarter of a microsecond.

@@ -139,6 +139,7 @@ func (m *Observer) interpret(f facts, o *mysql.Observation) {
 		o.Run = now.Unix() - int64(number(status["Uptime"])) // both by the start of one statement
 	}
 	o.StartedAt = m.h.Options().Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
+	o.Boot, o.ShutDown = bootOf(f.values[factInstance]["boot"])
 	o.Connections, o.MaxConnections = number(status["Threads_connected"]), number(o.Settings[mysql.MaxConnections])
 	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])
 	o.AnsweredCommits = number(status["Rpl_semi_sync_source_yes_tx"])

@@ -287,6 +287,8 @@ const (
 	ReasonSwitchoverRefused = "SwitchoverRefused"
 	// ReasonMemberCrashing: mysqld of a member crashed several times within minutes.
 	ReasonMemberCrashing = "MemberCrashing"
+	// ReasonInstanceRestarting: the instance of a member restarted several times within minutes, which the operator did not ask for.
+	ReasonInstanceRestarting = "InstanceRestarting"
 	// ReasonMemberRebuilt: the member that the rebuild annotation names was rebuilt.
 	ReasonMemberRebuilt = "MemberRebuilt"
 	// ReasonLossAccepted: a person gave up voters that do not come back, and what only they held.

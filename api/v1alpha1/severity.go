@@ -48,6 +48,7 @@ var severities = map[string]Severity{
 	ReasonClockSkew:          SeverityMembers,
 	ReasonForeignReplica:     SeverityMembers,
 	ReasonMemberCrashing:     SeverityMembers,
+	ReasonInstanceRestarting: SeverityMembers,
 	ReasonActionFailing:      SeverityMembers,
 
 	ReasonNotPermitted:              SeverityHint,

@@ -160,7 +160,7 @@ func clonedAt(st *store) int64 {
 // onlyCrashes says whether nothing is wrong with a replica, and nobody wants anything of it, but that its mysqld crashed repeatedly.
 func (w *world) onlyCrashes(m *topology.Member, plan topology.Plan, o topology.Observed, d topology.Desired) bool {
 	primary := o.Members[plan.Primary]
-	if m == nil || primary == nil || m.SQL.Access != topology.AccessVerified || m.UnstableSince.IsZero() || m.Ordinal >= d.Replicas {
+	if m == nil || primary == nil || m.SQL.Access != topology.AccessVerified || m.Unstable.Since.IsZero() || m.Ordinal >= d.Replicas {
 		return false
 	}
 	if r := m.SQL.Replication; r == nil || r.ReceiverError != "" || r.ApplierError != "" || !m.SQL.Executed.Union(r.Retrieved).Contains(primary.SQL.Purged) {
@@ -181,7 +181,7 @@ func (w *world) checkExpelled(plan topology.Plan, o topology.Observed, d topolog
 			stable := 0
 			for _, name := range a.From.Voters {
 				m := o.Members[name]
-				if name != a.Member && name != a.Primary && m != nil && m.UnstableSince.IsZero() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn {
+				if name != a.Member && name != a.Primary && m != nil && m.Unstable.Since.IsZero() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn {
 					stable++
 				}
 			}
@@ -194,6 +194,51 @@ func (w *world) checkExpelled(plan topology.Plan, o topology.Observed, d topolog
 					w.fail(expelledRashly, "%s is to go on alone, although %s follows it", a.Member, name)
 				}
 			}
+		}
+	}
+}
+
+// checkCrashing holds that mysqld of a member is said to crash only when it did: its instance, when that reports its boots.
+func checkCrashing(w *world, o topology.Observed) {
+	for _, m := range o.Members {
+		in := m.CurrentInstance()
+		if in == nil || !m.Unstable.MySQLD {
+			continue
+		}
+		if real := w.instance(in.ID); real != nil && real.crashes == 0 && !real.unreported {
+			w.fail(wronglyCrashed, "mysqld of %s is said to crash since %s; its instance restarted %d times", m.Name, m.Unstable.Since, real.outages)
+		}
+	}
+}
+
+// restartingSeed begins the numbers from which is drawn which instances restart.
+const restartingSeed = 0x72657374
+
+// restarting says whether instances restart in a schedule without EC2 showing it, as after a panic of their kernels. None of the schedules
+// that broke something before, or that notice a mutant, is among these.
+func restarting(schedule uint64) bool { return schedule%30 == 19 }
+
+// drawRestarts lets instances restart, in some schedules: in some of them several times within minutes.
+func drawRestarts(w *world, seed, schedule uint64) {
+	if !restarting(schedule) {
+		return
+	}
+	rng := rand.New(rand.NewPCG(seed^restartingSeed, schedule))
+	unreported := rng.IntN(4) == 0
+	for range 1 + rng.IntN(2) {
+		node, at := rng.IntN(w.desired.Replicas), rng.Int64N(w.shape.span+1)
+		for range 2 + rng.IntN(4) {
+			boot := 3*second + rng.Int64N(12*second)
+			w.after(at, func() {
+				for _, in := range w.cloud.instances {
+					// With a volume, what others hold in their memory may be all there is.
+					if in.node == node && in.powered && in.State == running && w.shape.volumesLost == 0 {
+						in.unreported = unreported
+						restart(w, in, boot)
+					}
+				}
+			})
+			at += boot + 5*second + rng.Int64N(120*second)
 		}
 	}
 }

@@ -58,11 +58,24 @@ type instance struct {
 	failures int
 	volume   *volume
 	server   *mysqld
-	boots    int // how often mysqld was told to start; an older start that comes late does nothing
-	cycle    int // the same for the instance's changes of state
+	lives
+	cycle int // how often its state changed; an older change that comes late does nothing
 	// lingers is until when the host goes on that EC2 has called stopped after a stop by force; 0 when it does not.
 	lingers int64
 	past    []staleRead[topology.Instance]
+}
+
+// lives are those of an instance and of its mysqld.
+type lives struct {
+	// boots counts how often mysqld was told to start: an older start that comes late does nothing.
+	boots int
+	// outages counts how often the instance lost its power, crashes how often mysqld ended while the instance went on.
+	outages, crashes int
+	// shutDown is true when the last run of mysqld was shut down, ranIn is in which outage it began, from 1; 0 for none.
+	shutDown bool
+	ranIn    int
+	// unreported is true for an instance that does not report its boots, as one of an older version of the operator.
+	unreported bool
 }
 
 type volume struct {
@@ -207,6 +220,7 @@ func (w *world) bootMySQL(in *instance, delay int64) {
 // powerOff cuts an instance's power.
 func (w *world) powerOff(in *instance) {
 	in.powered, in.frozen = false, false
+	in.outages++
 	in.boots++
 	if in.server != nil {
 		in.server.end(true)
@@ -311,4 +325,25 @@ func (w *world) loseVolume(v *volume) {
 	}
 	v.State, v.AttachedTo, v.AttachState, v.st = deleted, "", "", nil
 	w.recordVolume(v)
+}
+
+// begin returns the boot in which a run of mysqld begins and whether the run in front of it was shut down, as the instance reports it.
+func (in *instance) begin() (boot string, shutDown bool) {
+	shutDown = in.shutDown
+	if in.ranIn == in.outages+1 && !shutDown {
+		in.crashes++
+	}
+	in.ranIn, in.shutDown = in.outages+1, false
+	if in.unreported {
+		return "", false
+	}
+	return fmt.Sprintf("boot %d of %s", in.outages, in.ID), shutDown
+}
+
+// restart is what an instance does whose kernel panics: it boots again, and EC2 calls it running all the while.
+func restart(w *world, in *instance, boot int64) {
+	w.say("%s: instance %s restarts", in.member, in.ID)
+	w.powerOff(in)
+	in.powered = true
+	w.bootMySQL(in, boot)
 }

@@ -31,6 +31,7 @@ const (
 	heldBack       = "nobody is disturbed while that is held back"
 	undone         = "what people asked for is done"
 	expelledRashly = "a member that crashes loses its vote only when others that are stable can do without it"
+	wronglyCrashed = "mysqld of a member is said to crash only when it did"
 	wrongZone      = "an instance is launched in the zone of its volume"
 	lateWrites     = "no volume is used while a host that EC2 calls stopped may write to it"
 	unsyncedVoter  = "a voter acknowledges from memory only when it has itself executed a row that says so"
@@ -284,6 +285,7 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed, d topology.De
 	w.checkRolling(plan, o)
 	w.checkStall(plan, o)
 	w.checkExpelled(plan, o, d)
+	checkCrashing(w, o)
 	w.checkInventory(false)
 }
 

@@ -29,6 +29,7 @@ func (m mutant) patches() []patch { return append([]patch{{m.file, m.old, m.new}
 var losesCommits = []string{lostCommit, thinCommit, twoPrimaries, silentDiverged}
 
 const (
+	crashesFile          = "internal/topology/crashes.go"
 	quorumFile           = "internal/topology/quorum.go"
 	failoverFile         = "internal/topology/failover.go"
 	patienceFile         = "internal/topology/patience.go"
@@ -506,6 +507,13 @@ var mutants = []mutant{
 		old:  "	return stable >= row.WaitCount()\n",
 		new:  "	return stable >= 0\n", breaks: []string{expelledRashly},
 		and: []patch{{votersFile, "	if len(row.Voters) <= 2 {", "	if len(row.Voters) < 2 {"}},
+	},
+	{
+		name: "an instance that restarts counts as a mysqld that crashes",
+		at:   259,
+		file: crashesFile,
+		old:  "booted := last.Boot != \"\" && start.Boot != \"\" && start.Boot != last.Boot",
+		new:  "booted := false", breaks: []string{wronglyCrashed},
 	},
 	{
 		name: "failovers by mere silence are not limited",

@@ -66,6 +66,9 @@ const (
 type startup struct {
 	started int64
 	memory  string
+	// boot names the boot of the instance, shutDown says whether the run in front of this one was shut down.
+	boot     string
+	shutDown bool
 	// unsynced is true while the relay log is not synced before what it holds is acknowledged.
 	unsynced bool
 }
@@ -131,7 +134,8 @@ func (w *world) start(in *instance, st *store) {
 		w.bootMySQL(in, w.between(2*second, 5*second))
 		return
 	}
-	s := &mysqld{w: w, startup: startup{started: w.now, memory: fmt.Sprintf("%s/%d", in.ID, w.now)}, ignored: !persisted, on: in, st: st, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
+	boot, shutDown := in.begin()
+	s := &mysqld{w: w, startup: startup{started: w.now, memory: fmt.Sprintf("%s/%d", in.ID, w.now), boot: boot, shutDown: shutDown}, ignored: !persisted, on: in, st: st, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
 	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
 		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source, Began: st.clone.Began}
 		st.seeding++
@@ -205,6 +209,7 @@ func (s *mysqld) shutdown() {
 		s.finish()
 	}
 	s.end(false)
+	s.on.shutDown = true
 }
 
 func (c *commit) answer(ok bool) {
@@ -323,7 +328,7 @@ func (s *mysqld) observation() mysql.Observation {
 	st, l := s.st, s.w.ledger
 	o := mysql.Observation{
 		Access: mysql.AccessVerified, ServerUUID: uuidText(st.uuid), Version: s.on.version, ReadOnly: !s.writable, SuperReadOnly: s.superReadOnly,
-		Start: mysql.Start{StartedAt: s.w.at(s.started), Run: s.w.at(s.started).Unix(), Memory: s.memory}, Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
+		Start: mysql.Start{StartedAt: s.w.at(s.started), Run: s.w.at(s.started).Unix(), Memory: s.memory, Boot: s.boot, ShutDown: s.shutDown}, Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
 		SemiSync: mysql.SemiSync{
 			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
 			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(), OffTimes: s.offTimes,

@@ -304,6 +304,6 @@ func (s *mysqld) endClone(seeding int, donorAddress string, waited int64) {
 	st.clone = &mysql.CloneProgress{State: mysql.CloneCompleted, Source: donorAddress + ":3306", Began: st.clone.Began}
 	s.resetReplica()
 	w.say("%s: CLONE is complete, executed %s, %s", s.on.member, w.ledger.print(&st.executed), rowText(st.row))
-	s.end(false)
+	s.shutdown()
 	w.bootMySQL(s.on, w.between(second, 4*second))
 }

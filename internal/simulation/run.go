@@ -93,6 +93,7 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawSeries(seed, schedule)
 	w.drawMeddling(seed, schedule)
 	w.drawDying(seed, schedule)
+	drawRestarts(w, seed, schedule)
 	w.cloud.rotation = drawRotation(seed, schedule)
 	drawFlushes(w, seed, schedule)
 	w.cloud.slow, w.cloud.stops.rng = drawSlow(seed, schedule), drawStuck(seed, schedule)

@@ -155,6 +155,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		w.shape.weather.down = false
 	case "state":
 		return s.state()
+	case "findings":
+		for _, f := range w.plan.Degraded {
+			s.lines = append(s.lines, f.Reason+": "+f.Message)
+		}
 	default:
 		s.befall(t, d)
 	}
@@ -193,6 +197,8 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 	case "kill-mysqld":
 		in.server.end(false)
 		w.bootMySQL(in, 3*second)
+	case "restart":
+		restart(w, in, 4*second)
 	case "cut-power": // as a host that fails: EC2 calls the instance running for a while
 		w.cloud.rotation.next = d.HasArg("after-rotation")
 		w.powerOff(in)

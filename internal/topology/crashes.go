@@ -10,9 +10,10 @@ const (
 	// OOM killer; a mysqld that cannot read its data is restarted by systemd every few seconds.
 	crashLimit  = 3
 	crashWindow = 10 * time.Minute
-	// crashQuiet is how long after its last crash a member is stable again. It is longer than crashWindow, so that a member that
-	// crashes every few minutes does not lose and regain its vote in turns.
-	crashQuiet = crashWindow + time.Minute
+	// crashMargin is how much longer a member must run than between its crashes to be stable again, so that one that crashes every
+	// few minutes does not lose and regain its vote in turns. crashQuiet is more than any time between crashes that count.
+	crashMargin = time.Minute
+	crashQuiet  = crashWindow + crashMargin
 	// startJitter is by how much the time of a start differs at most from what it was, by the operator's clock: MySQL reports its
 	// uptime in whole seconds, and a slow answer adds to it.
 	startJitter = 3 * time.Second
@@ -20,31 +21,57 @@ const (
 	plannedRestart = 5 * time.Minute
 )
 
-// CrashHistory tells restarts of mysqld that nobody planned, which are crashes, from those that the operator or EC2 caused. It
-// knows what it saw since the operator started. The zero value knows of no crash. It is not safe for concurrent use.
+// CrashHistory tells restarts of members that nobody planned, which are crashes, from those that the operator or EC2 caused, and from
+// complete shutdowns. It knows what it saw since the operator started. The zero value knows of no crash. It is not safe for concurrent use.
 type CrashHistory struct {
 	now     time.Time
 	members map[string]*memberStarts
+}
+
+// Instability is since when a member has crashed repeatedly. The zero value is that of a stable member.
+type Instability struct {
+	// Since is when mysqld started after the first of the crashes; zero while the member is stable.
+	Since time.Time
+	// MySQLD is true when mysqld crashed, Instance when the whole instance restarted.
+	MySQLD, Instance bool
+}
+
+// String says what happens to the member repeatedly.
+func (i Instability) String() string {
+	switch {
+	case !i.Instance:
+		return "its mysqld crashes repeatedly"
+	case !i.MySQLD:
+		return "its instance restarts repeatedly"
+	}
+	return "its mysqld crashes and its instance restarts repeatedly"
+}
+
+// crash is a restart that nobody planned.
+type crash struct {
+	// started is when mysqld started after it.
+	started time.Time
+	// instance is true when the whole instance restarted.
+	instance bool
 }
 
 // memberStarts are the starts of one member's mysqld.
 type memberStarts struct {
 	instance string
 	launched time.Time
-	// run is the run of mysqld that was read last; 0 while that is unknown.
-	run int64
+	// last is the start of mysqld that was read last; zero while that is unknown.
+	last Start
 	// planned is when the operator last planned a restart that was not seen yet; zero for none.
 	planned time.Time
 	// clone identifies the last completed CLONE, see Clone.Began. It is known once mysqld answered.
 	clone    string
 	answered bool
-	// crashes are when mysqld started after a crash, the oldest first.
-	crashes []time.Time
-	// unstableSince is when the first of the crashes happened that made the member unstable; zero while it is stable.
-	unstableSince time.Time
+	// crashes are the oldest first.
+	crashes  []crash
+	unstable Instability
 }
 
-// Record sets UnstableSince of every member in an observation, and remembers when each mysqld started.
+// Record sets Unstable of every member in an observation, and remembers when each mysqld started.
 func (h *CrashHistory) Record(o *Observed) {
 	h.now = o.Now
 	if h.members == nil {
@@ -62,7 +89,7 @@ func (h *CrashHistory) Record(o *Observed) {
 			h.members[name] = s
 		}
 		s.follow(m, o.Now)
-		m.UnstableSince = s.unstableSince
+		m.Unstable = s.unstable
 	}
 }
 
@@ -83,13 +110,13 @@ func (s *memberStarts) follow(m *Member, now time.Time) {
 	in := m.CurrentInstance()
 	switch {
 	case in == nil || in.State != stateRunning:
-		s.run = 0 // mysqld starts with the instance next
+		s.last = Start{} // mysqld starts with the instance next
 	case in.ID != s.instance:
 		*s = memberStarts{instance: in.ID, launched: in.LaunchTime, clone: s.clone, answered: s.answered}
 	case !in.LaunchTime.Equal(s.launched):
-		s.launched, s.run = in.LaunchTime, 0
+		s.launched, s.last = in.LaunchTime, Start{}
 		// EC2 may show late that it stopped and started the instance.
-		if i := slices.IndexFunc(s.crashes, func(at time.Time) bool { return !at.Before(in.LaunchTime) }); i >= 0 {
+		if i := slices.IndexFunc(s.crashes, func(c crash) bool { return !c.started.Before(in.LaunchTime) }); i >= 0 {
 			s.crashes = slices.Delete(s.crashes, i, i+1)
 		}
 	}
@@ -97,22 +124,24 @@ func (s *memberStarts) follow(m *Member, now time.Time) {
 		s.planned = now // it ends with a restart
 	}
 	if m.verified() && m.SQL.Run != 0 && in != nil && in.State == stateRunning {
-		s.compareRun(m.SQL.Run, m.SQL.StartedAt, now)
+		s.compareRun(m.SQL.Start, now)
 		s.compareClone(m.SQL.Clone)
 	}
 	s.judge(now)
 }
 
-// compareRun adds a crash when mysqld started again and nobody planned it.
-func (s *memberStarts) compareRun(run int64, started, now time.Time) {
-	again := s.run != 0 && run != s.run
-	s.run = run
+// compareRun adds a crash when mysqld started again and nobody planned it. An instance that does not report its boots counts as running
+// on.
+func (s *memberStarts) compareRun(start Start, now time.Time) {
+	last := s.last
+	s.last = start
+	booted := last.Boot != "" && start.Boot != "" && start.Boot != last.Boot
 	switch {
-	case !again:
-	case !s.planned.IsZero() && started.Sub(s.planned) >= -startJitter && now.Sub(s.planned) <= plannedRestart:
+	case last.Run == 0 || start.Run == last.Run:
+	case !s.planned.IsZero() && start.StartedAt.Sub(s.planned) >= -startJitter && now.Sub(s.planned) <= plannedRestart:
 		s.planned = time.Time{}
-	default:
-		s.crashes = append(s.crashes, started)
+	case booted || !start.ShutDown:
+		s.crashes = append(s.crashes, crash{start.StartedAt, booted})
 	}
 }
 
@@ -123,31 +152,53 @@ func (s *memberStarts) compareClone(c *Clone) {
 		completed = c.Began
 	}
 	if s.answered && completed != s.clone {
-		s.crashes, s.unstableSince = nil, time.Time{}
+		s.crashes, s.unstable = nil, Instability{}
 	}
 	s.clone, s.answered = completed, true
 }
 
-// judge decides whether the member is unstable.
+// judge decides whether the member is unstable. While it is, the crashes are kept by which it is decided when it is stable again.
 func (s *memberStarts) judge(now time.Time) {
+	quiet := s.quiet(now)
+	if quiet {
+		s.unstable = Instability{}
+	}
 	keep := crashWindow
-	if !s.unstableSince.IsZero() {
-		keep = crashQuiet
+	if !s.unstable.Since.IsZero() {
+		keep += crashQuiet
 	}
-	s.crashes = slices.DeleteFunc(s.crashes, func(at time.Time) bool { return now.Sub(at) >= keep })
-	switch {
-	case len(s.crashes) == 0:
-		s.unstableSince = time.Time{}
-	case s.unstableSince.IsZero() && len(s.crashes) >= crashLimit:
-		s.unstableSince = s.crashes[0]
+	s.crashes = slices.DeleteFunc(s.crashes, func(c crash) bool { return now.Sub(c.started) >= keep })
+	if s.unstable.Since.IsZero() && (quiet || len(s.crashes) < crashLimit) {
+		return
 	}
+	if s.unstable.Since.IsZero() {
+		s.unstable.Since = s.crashes[0].started
+	}
+	s.unstable.MySQLD = slices.ContainsFunc(s.crashes, func(c crash) bool { return !c.instance })
+	s.unstable.Instance = slices.ContainsFunc(s.crashes, func(c crash) bool { return c.instance })
 }
 
-// unstable says whether mysqld of a member crashed repeatedly.
-func (m *Member) unstable() bool { return !m.UnstableSince.IsZero() }
+// quiet says whether the last crash was so long ago that another is not to be expected. What ends mysqld may lie in its data and show only
+// when that is read, so that takes crashQuiet. An instance is expected to run on once it has run for longer than between its restarts.
+func (s *memberStarts) quiet(now time.Time) bool {
+	if len(s.crashes) == 0 {
+		return true
+	}
+	last, longest := s.crashes[0], time.Duration(0)
+	for _, c := range s.crashes {
+		if !c.instance {
+			longest = crashWindow
+		}
+		longest, last = max(longest, c.started.Sub(last.started)), c
+	}
+	return now.Sub(last.started) >= min(longest, crashWindow)+crashMargin
+}
 
-// noVoteUnstable is what an unstable member waits for.
-const noVoteUnstable = "no voter while its mysqld crashes repeatedly"
+// unstable says whether a member crashed repeatedly.
+func (m *Member) unstable() bool { return !m.Unstable.Since.IsZero() }
+
+// noVoteUnstable begins what an unstable member waits for.
+const noVoteUnstable = "no voter while "
 
 // unstableTurn returns an unstable replica that is to be replaced next, although it is not well: another instance, or another version
 // of MySQL, may be what it needs. Nil for none, and while anybody else is not well.

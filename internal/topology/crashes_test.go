@@ -20,6 +20,7 @@ func newLife() *life {
 	l.began = l.s.observed.Now
 	for i := range 3 {
 		l.s.member(i).startedAt(l.began.Add(-time.Hour))
+		l.s.member(i).SQL.Boot = "the first"
 	}
 	l.history.Record(&l.s.observed)
 	return l
@@ -49,6 +50,28 @@ func (l *life) crashesAt(times ...time.Duration) {
 	}
 }
 
+// restartsAt has the instance of the member restart, and mysqld start at several times.
+func (l *life) restartsAt(times ...time.Duration) {
+	for _, after := range times {
+		l.member().SQL.Boot = "boot at " + after.String()
+		l.startsAt(after)
+	}
+}
+
+func (l *life) wantUnstable(t *testing.T) {
+	t.Helper()
+	if !l.member().unstable() {
+		t.Errorf("stable at %s", l.s.observed.Now.Sub(l.began))
+	}
+}
+
+func (l *life) wantMySQLD(t *testing.T) {
+	t.Helper()
+	if u := l.member().Unstable; !u.MySQLD || u.Instance {
+		t.Errorf("is %s", u)
+	}
+}
+
 func (l *life) plans(actions ...Action) { l.history.Expect(Plan{Actions: actions}) }
 
 func TestCrashHistory(t *testing.T) {
@@ -59,7 +82,7 @@ func TestCrashHistory(t *testing.T) {
 	}{
 		"nothing":                   {func(*life) {}, false},
 		"two crashes":               {func(l *life) { l.crashesAt(m, 2*m) }, false},
-		"three within ten minutes":  {func(l *life) { l.crashesAt(m, 2*m, 3*m) }, true},
+		"three within ten minutes":  {func(l *life) { l.crashesAt(m, 2*m, 3*m); l.wantMySQLD(t) }, true},
 		"three within eleven":       {func(l *life) { l.crashesAt(m, 6*m, 12*m) }, false},
 		"the last three within ten": {func(l *life) { l.crashesAt(m, 10*m, 14*m, 18*m) }, true},
 		"three in six seconds":      {func(l *life) { l.crashesAt(m, m+2*time.Second, m+4*time.Second) }, true},
@@ -111,6 +134,21 @@ func TestCrashHistory(t *testing.T) {
 				l.at(after + 30*time.Second)
 			}
 		}, false},
+		"its instance restarts three times":            {func(l *life) { l.restartsAt(m, 2*m, 3*m) }, true},
+		"two minutes after the third":                  {func(l *life) { l.restartsAt(m, 2*m, 3*m); l.at(5*m - time.Second); l.wantUnstable(t); l.at(5 * m) }, false},
+		"five minutes apart, six after the third":      {func(l *life) { l.restartsAt(m, 6*m, 10*m); l.at(16*m - time.Second); l.wantUnstable(t); l.at(16 * m) }, false},
+		"once more after it was stable again":          {func(l *life) { l.restartsAt(m, 2*m, 3*m); l.at(5 * m); l.restartsAt(6 * m) }, true},
+		"then it must run for longer":                  {func(l *life) { l.restartsAt(m, 2*m, 3*m); l.at(5 * m); l.restartsAt(6 * m); l.at(9 * m) }, true},
+		"and then it is stable":                        {func(l *life) { l.restartsAt(m, 2*m, 3*m); l.at(5 * m); l.restartsAt(6 * m); l.at(10 * m) }, false},
+		"its instance restarts and its mysqld crashes": {func(l *life) { l.restartsAt(m, 2*m); l.crashesAt(3 * m); l.at(13 * m); l.wantUnstable(t); l.at(14 * m) }, false},
+		"restarts of the instance that were planned":   {func(l *life) { l.plans(Restart{"orders-1"}); l.restartsAt(m); l.restartsAt(2*m, 3*m) }, false},
+		"an instance that does not report its boots": {func(l *life) {
+			l.member().SQL.Boot = ""
+			l.crashesAt(m, 2*m, 3*m)
+			l.wantMySQLD(t)
+		}, true},
+		"it was shut down three times":             {func(l *life) { l.member().SQL.ShutDown = true; l.crashesAt(m, 2*m, 3*m) }, false},
+		"it was shut down before its instance was": {func(l *life) { l.member().SQL.ShutDown = true; l.restartsAt(m, 2*m, 3*m) }, true},
 		"it was rebuilt": {func(l *life) {
 			l.crashesAt(m, 2*m, 3*m)
 			l.member().SQL.Clone = &Clone{State: cloneInProgress, Began: "2"}
@@ -138,7 +176,7 @@ func TestCrashHistory(t *testing.T) {
 			l := newLife()
 			row.happened(l)
 			if got := l.member().unstable(); got != row.unstable {
-				t.Errorf("unstable: %t, want %t; since %s", got, row.unstable, l.member().UnstableSince)
+				t.Errorf("unstable: %t, want %t; since %s", got, row.unstable, l.member().Unstable.Since)
 			}
 			if l.s.member(0).unstable() || l.s.member(2).unstable() {
 				t.Error("so are others")
@@ -158,7 +196,7 @@ func (l *life) planned(a Action) {
 // crashing makes members unstable.
 func (s *scene) crashing(ordinals ...int) {
 	for _, i := range ordinals {
-		s.member(i).UnstableSince = s.observed.Now.Add(-5 * time.Minute)
+		s.member(i).Unstable = Instability{Since: s.observed.Now.Add(-5 * time.Minute), MySQLD: true}
 	}
 }
 
@@ -201,6 +239,21 @@ func TestUnstableMembers(t *testing.T) {
 			func(s *scene) { s.crashing(2); s.silenced(1) }, "switch the acknowledgements of orders-1 on", "mysqld of orders-2 has crashed"},
 		"the other one receives late": {
 			func(s *scene) { s.crashing(2); s.member(1).SQL.Replication.UpToDate = false }, "", "mysqld of orders-2 has crashed"},
+		"its instance restarts": {
+			func(s *scene) {
+				s.crashing(2)
+				s.member(2).Unstable.MySQLD, s.member(2).Unstable.Instance = false, true
+			},
+			"switch the acknowledgements of orders-2 off", "the instance of orders-2 has restarted repeatedly since 23:55:00. Check its console output; stop"},
+		"the primary's instance restarts": {
+			func(s *scene) {
+				s.crashing(0)
+				s.member(0).Unstable.MySQLD, s.member(0).Unstable.Instance = false, true
+			},
+			"", "the instance of orders-0 has restarted repeatedly since 23:55:00. Switch over to another member, then stop"},
+		"mysqld crashes, too": {
+			func(s *scene) { s.crashing(2); s.member(2).Unstable.Instance = true },
+			"switch the acknowledgements of orders-2 off", "mysqld of orders-2 has crashed, and its instance has restarted, repeatedly since 23:55:00. Rebuild it"},
 		"the primary": {
 			func(s *scene) { s.crashing(0) }, "", "mysqld of orders-0 has crashed repeatedly since 23:55:00. Switch over to another member, then rebuild this one"},
 		"a switchover passes it over": {
@@ -219,7 +272,11 @@ func TestUnstableMembers(t *testing.T) {
 			if actions != row.actions {
 				t.Errorf("planned %q, want %q", actions, row.actions)
 			}
-			if row.says != "" && !reports(p, v1alpha1.ReasonMemberCrashing, row.says) {
+			reason := v1alpha1.ReasonMemberCrashing
+			if strings.HasPrefix(row.says, "the instance of") {
+				reason = v1alpha1.ReasonInstanceRestarting
+			}
+			if row.says != "" && !reports(p, reason, row.says) {
 				t.Errorf("told %v, want %q", p.Degraded, row.says)
 			}
 		})
@@ -244,7 +301,7 @@ func TestUnstableMemberIsTheLastChoice(t *testing.T) {
 		"when both are":                        {func(s *scene) { lost(s); s.crashing(1, 2) }, "promote orders-1", ""},
 		"a switchover that EC2 makes needed":   {func(s *scene) { switched(s); s.crashing(1) }, "switch over from orders-0 to orders-2", ""},
 		"one to whoever is left":               {func(s *scene) { switched(s); s.crashing(1, 2) }, "switch over from orders-0 to orders-1", ""},
-		"one that a person asked for":          {func(s *scene) { s.crashing(1); s.desired.SwitchoverTo = "orders-1" }, "", "mysqld of orders-1 crashes repeatedly; name another member, such as orders-2"},
+		"one that a person asked for":          {func(s *scene) { s.crashing(1); s.desired.SwitchoverTo = "orders-1" }, "", "orders-1: its mysqld crashes repeatedly; name another member, such as orders-2"},
 		"to an unstable one when all are that": {func(s *scene) { s.crashing(1, 2); s.desired.SwitchoverTo = "orders-2" }, "switch over from orders-0 to orders-2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +331,7 @@ func TestUnstableMemberIsNoDonor(t *testing.T) {
 	if d := donor(); d != nil {
 		t.Errorf("%s is the donor", d.Name)
 	}
-	s.member(1).UnstableSince = time.Time{}
+	s.member(1).Unstable = Instability{}
 	if d := donor(); d != s.member(1) {
 		t.Errorf("%v is the donor", d)
 	}

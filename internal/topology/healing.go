@@ -154,17 +154,33 @@ func (p *healing) reportCrashing() {
 		if !m.unstable() || m.Ordinal >= p.Replicas {
 			continue
 		}
-		why := ""
-		if m.CrashError != "" {
-			why = ": " + m.CrashError
+		if m.Unstable.MySQLD {
+			p.reportMySQLDCrashing(m)
+			continue
 		}
-		advice := fmt.Sprintf("Rebuild it with the annotation %s: %s, or replace its instance", v1alpha1.AnnotationRebuild, m.Name)
-		switch {
-		case p.Replicas == 1:
-			advice = "Check its error log; if its data is damaged, restore the cluster from a backup"
-		case m.Name == p.plan.Primary:
-			advice = "Switch over to another member, then rebuild this one"
+		advice := "Check its console output; stop and start it to move it to another host"
+		if m.Name == p.plan.Primary && p.Replicas > 1 {
+			advice = "Switch over to another member, then stop and start the instance to move it to another host"
 		}
-		p.degraded(v1alpha1.ReasonMemberCrashing, fmt.Sprintf("mysqld of %s has crashed repeatedly since %s%s. %s", m.Name, m.UnstableSince.UTC().Format(time.TimeOnly), why, advice))
+		p.degraded(v1alpha1.ReasonInstanceRestarting, fmt.Sprintf("the instance of %s has restarted repeatedly since %s. %s", m.Name, m.Unstable.Since.UTC().Format(time.TimeOnly), advice))
 	}
+}
+
+// reportMySQLDCrashing reports a member whose mysqld crashes, with the error that it logged.
+func (p *healing) reportMySQLDCrashing(m *Member) {
+	what, why := "has crashed", ""
+	if m.Unstable.Instance {
+		what = "has crashed, and its instance has restarted,"
+	}
+	if m.CrashError != "" {
+		why = ": " + m.CrashError
+	}
+	advice := fmt.Sprintf("Rebuild it with the annotation %s: %s, or replace its instance", v1alpha1.AnnotationRebuild, m.Name)
+	switch {
+	case p.Replicas == 1:
+		advice = "Check its error log; if its data is damaged, restore the cluster from a backup"
+	case m.Name == p.plan.Primary:
+		advice = "Switch over to another member, then rebuild this one"
+	}
+	p.degraded(v1alpha1.ReasonMemberCrashing, fmt.Sprintf("mysqld of %s %s repeatedly since %s%s. %s", m.Name, what, m.Unstable.Since.UTC().Format(time.TimeOnly), why, advice))
 }

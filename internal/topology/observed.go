@@ -93,8 +93,8 @@ type Member struct {
 	// BrokenSince is when replication was first seen stopped by an error in a row of such observations, while there is a primary; zero
 	// when it is not.
 	BrokenSince time.Time
-	// UnstableSince is when the first of several crashes of mysqld happened; zero while it is stable. See CrashHistory.
-	UnstableSince time.Time
+	// Unstable is since when it has crashed repeatedly; zero while it is stable. See CrashHistory.
+	Unstable Instability
 	// CrashError is the last error that mysqld logged before it crashed; empty while that is not known.
 	CrashError string
 	// StartError is what mysqld said when it did not start last, while the operator ran; empty when that was not seen.

@@ -63,7 +63,7 @@ func (p *handover) handOverTo(primary *Member, name string) {
 		return
 	}
 	if other := p.successor(primary); to != nil && to.unstable() && other != nil && !other.unstable() {
-		p.plan.SwitchoverRefused = fmt.Sprintf("mysqld of %s crashes repeatedly; name another member, such as %s", name, other.Name)
+		p.plan.SwitchoverRefused = fmt.Sprintf("%s: %s; name another member, such as %s", name, to.Unstable, other.Name)
 		return
 	}
 	if why := p.notReadyToLead(to); why.Waits() {

@@ -57,7 +57,7 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 	switch {
 	case m.unstable():
 		p.waitAtMost(waitReady)
-		return waits(noVoteUnstable)
+		return waits(noVoteUnstable + m.Unstable.String())
 	case admitting || p.acks.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitFor(m)
 		return waits("waiting to become a voter")
@@ -430,7 +430,7 @@ func (p *votes) excludeUnstable(m, primary *Member) Step {
 	}
 	p.expel(m, primary)
 	p.waitAtMost(waitMySQL)
-	return waits("losing its vote because its mysqld crashes repeatedly")
+	return waits("losing its vote because " + m.Unstable.String())
 }
 
 // dispensable says whether enough other voters that are stable acknowledge. The only other voter of a primary is never dispensable:

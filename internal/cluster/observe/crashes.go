@@ -11,10 +11,10 @@ import (
 // crashErrorTimeout is how long a member may take to say what it logged before it crashed. No pass waits for it.
 const crashErrorTimeout = 4 * time.Second
 
-// readCrashErrors asks each unstable member what it logged before it crashed, once after each start until something is found.
+// readCrashErrors asks each member whose mysqld crashes repeatedly what it logged, once after each start until something is found.
 func (r *Database) readCrashErrors(ctx context.Context, s *pass.Pass) {
 	for _, m := range s.Observed.Members {
-		if m.UnstableSince.IsZero() {
+		if !m.Unstable.MySQLD {
 			delete(s.Cache.Looks.CrashErrors, m.Name)
 			continue
 		}

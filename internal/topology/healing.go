@@ -114,6 +114,7 @@ func (p *healing) heal() {
 func (p *healing) watch() {
 	p.soundness.reportUnsound()
 	p.reportCrashing()
+	p.reportAway()
 	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0 {
 		p.waitAtMost(waitMySQL)
 		if p.stalledFor(primary, waitingPatience) {
@@ -146,6 +147,18 @@ func announcedFor(at time.Time) string {
 		return ""
 	}
 	return " for " + at.UTC().Format(time.RFC3339)
+}
+
+// reportAway reports who stays away although its instance was stopped and started meanwhile: each start gives mysqld the time to answer,
+// and starts the silence that is reported otherwise once more.
+func (p *healing) reportAway() {
+	for _, m := range p.ordered() {
+		in := m.CurrentInstance()
+		if in == nil || m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < 2*silenceAllowed || p.Records.Members[m.Name].SignedInstance != in.ID || in.State == stateRunning && p.overdue(m) {
+			continue
+		}
+		p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: mysqld has not answered since %s, whatever became of its instance %s, which EC2 calls %s", m.Name, m.DownSince.UTC().Format(time.TimeOnly), in.ID, in.State))
+	}
 }
 
 // reportCrashing reports the unstable members, with what a person can do.

@@ -71,6 +71,18 @@ func TestLostVotersAndHealing(t *testing.T) {
 				s.member(2).DownSince = s.observed.Now.Add(-2 * time.Minute)
 				s.member(2).Instances[0].LaunchTime = s.observed.Now.Add(-3 * time.Minute)
 			}, "", ""},
+		"one that stays away is reported while it has the time to boot": {
+			func(s *scene) {
+				s.lose(2)
+				s.member(2).DownSince, s.member(2).SilentSince = s.observed.Now.Add(-7*time.Minute), s.observed.Now.Add(-10*time.Second)
+				s.member(2).Instances[0].LaunchTime = s.observed.Now.Add(-time.Minute)
+			}, "", "orders-2: mysqld has not answered since"},
+		"and while it is stopped and started": {
+			func(s *scene) {
+				s.lose(2)
+				s.member(2).DownSince = s.observed.Now.Add(-7 * time.Minute)
+				s.member(2).Instances[0].State = statePending
+			}, "", "which EC2 calls pending"},
 		"and not while nobody is primary and a voter still receives": {
 			func(s *scene) {
 				s.lose(0, 1)

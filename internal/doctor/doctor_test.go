@@ -144,11 +144,11 @@ func TestWithoutItsOwnPolicy(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Spec.Storage.KMSKeyID = w.disabledKey()
 	w.apply()
-	for service, actions := range map[string][]string{"ec2": {"DescribeRouteTables"}, "kms": {"DescribeKey"}} {
+	for service, actions := range map[string][]string{"ec2": {"DescribeRouteTables", "DescribeNetworkAcls"}, "kms": {"DescribeKey"}} {
 		w.fault(proxy.Rule{Kind: proxy.Fail, Service: service, Code: map[string]string{"ec2": "UnauthorizedOperation", "kms": "AccessDeniedException"}[service], Actions: actions, Status: http.StatusBadRequest})
 	}
 	found := verdicts(w.doctor().Run(t.Context()))
-	for check, action := range map[string]string{"subnet-routes": "ec2:DescribeRouteTables", "kms-key": "kms:DescribeKey"} {
+	for check, action := range map[string]string{"subnet-routes": "ec2:DescribeRouteTables", "network-acls": "ec2:DescribeNetworkAcls", "kms-key": "kms:DescribeKey"} {
 		if f := found[check]; f.Verdict != doctor.NotChecked || !strings.Contains(f.Change, action) {
 			t.Errorf("%+v", f)
 		}

@@ -127,7 +127,24 @@ var planted = []struct {
 	{what: "a security group of another VPC", spoil: func(w *world) {
 		_, group := w.vpc()
 		w.cluster.Spec.AWS.SecurityGroupIDs, w.cluster.Spec.AWS.ClientCIDRs = []string{group}, nil
-	}, check: "security-groups", says: []string{"spec.aws.securityGroupIDs[0]", "choose a group of that VPC"}},
+	}, check: "security-groups", says: []string{"spec.aws.securityGroupIDs[0]", "choose a group of that VPC"}, also: []string{"group-rules"}},
+	{what: "a network ACL drops port 3306", spoil: func(w *world) { w.acl(3306) },
+		check: "network-acls", says: []string{"network ACL acl-", "does not let TCP port 3306 in from subnet "}},
+	{what: "a network ACL drops answers", spoil: func(w *world) { w.acl(40000) },
+		check: "network-acls", says: []string{"does not let TCP ports 32768-60999 in from subnet "}},
+	{what: "a network ACL drops some clients", spoil: func(w *world) { w.cluster.Spec.AWS.ClientCIDRs = []string{"10.0.0.0/8"}; w.acl(3306, "10.200.0.0/16") },
+		check: "network-acls", verdict: doctor.Warning, says: []string{"does not let TCP port 3306 in from all clients of 10.0.0.0/8"}},
+	{what: "members do not let each other in", spoil: func(w *world) { w.ownGroup("10.200.0.0/16") },
+		check: "group-rules", says: []string{"does not let TCP port 3306 in from members in subnet "}},
+	{what: "nobody but members is let in", spoil: func(w *world) { w.ownGroup("") },
+		check: "group-rules", says: []string{"does not let TCP port 3306 in from anybody but members, so not from the operator"}},
+	{what: "members are not let out", spoil: func(w *world) { w.shut(w.ownGroup("0.0.0.0/0")) },
+		check: "group-rules", says: []string{"does not let TCP port 3306 out to members in subnet ", "does not let TCP port 443 out to the Internet"}},
+	{what: "clients are not let out", spoil: func(w *world) {
+		group := w.group(seeded.VPC)
+		w.shut(group)
+		w.cluster.Spec.AWS.ClientSecurityGroupIDs = []string{group}
+	}, check: "group-rules", verdict: doctor.Warning, says: []string{"the group of clients sg-", "does not let TCP port 3306 out to subnet "}},
 	{what: "an image of another architecture", spoil: func(w *world) { w.cluster.Spec.AWS.ImageID = w.armImage() },
 		check: "image", says: []string{"is built for arm64, but m6i.large is x86_64"}},
 	{what: "an instance type that does not exist", spoil: func(w *world) { w.cluster.Spec.AWS.InstanceType = "m6i.huge" },
@@ -276,6 +293,57 @@ func (w *world) internetGateway() {
 		_, err = sdk().CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: &mainTable, DestinationCidrBlock: &all, NatGatewayId: &nat})
 		must(w.t, err)
 	})
+}
+
+// acl has the network ACL of the seeded subnets drop what comes to a port, from everywhere or from a network, for the time of the test.
+func (w *world) acl(port int32, from ...string) {
+	w.t.Helper()
+	ctx, cidr := context.WithoutCancel(w.t.Context()), "0.0.0.0/0"
+	if len(from) > 0 {
+		cidr = from[0]
+	}
+	found, err := sdk().DescribeNetworkAcls(ctx, &awsec2.DescribeNetworkAclsInput{Filters: []types.Filter{{Name: aws.String("association.subnet-id"), Values: []string{seeded.SubnetIDs()[0]}}}})
+	must(w.t, err)
+	id := found.NetworkAcls[0].NetworkAclId
+	_, err = sdk().CreateNetworkAclEntry(ctx, &awsec2.CreateNetworkAclEntryInput{NetworkAclId: id, RuleNumber: aws.Int32(50), Egress: aws.Bool(false), Protocol: aws.String("6"),
+		RuleAction: types.RuleActionDeny, CidrBlock: &cidr, PortRange: &types.PortRange{From: &port, To: &port}})
+	must(w.t, err)
+	w.t.Cleanup(func() {
+		_, err := sdk().DeleteNetworkAclEntry(ctx, &awsec2.DeleteNetworkAclEntryInput{NetworkAclId: id, RuleNumber: aws.Int32(50), Egress: aws.Bool(false)})
+		must(w.t, err)
+	})
+}
+
+// group makes a security group, which lets everything out and nothing in.
+func (w *world) group(vpc string) string {
+	w.t.Helper()
+	g, err := sdk().CreateSecurityGroup(w.t.Context(), &awsec2.CreateSecurityGroupInput{GroupName: aws.String(w.cluster.Name), Description: aws.String("x"), VpcId: &vpc})
+	must(w.t, err)
+	return aws.ToString(g.GroupId)
+}
+
+// ownGroup has the cluster use a security group that lets a network in, or with none its own instances.
+func (w *world) ownGroup(cidr string) string {
+	w.t.Helper()
+	id := w.group(seeded.VPC)
+	rule := types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(3306), ToPort: aws.Int32(3306)}
+	if cidr == "" {
+		rule.UserIdGroupPairs = []types.UserIdGroupPair{{GroupId: &id}}
+	} else {
+		rule.IpRanges = []types.IpRange{{CidrIp: &cidr}}
+	}
+	_, err := sdk().AuthorizeSecurityGroupIngress(w.t.Context(), &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: []types.IpPermission{rule}})
+	must(w.t, err)
+	w.cluster.Spec.AWS.SecurityGroupIDs, w.cluster.Spec.AWS.ClientCIDRs = []string{id}, nil
+	return id
+}
+
+// shut has a security group let nothing out.
+func (w *world) shut(group string) {
+	w.t.Helper()
+	_, err := sdk().RevokeSecurityGroupEgress(w.t.Context(), &awsec2.RevokeSecurityGroupEgressInput{GroupId: &group, IpPermissions: []types.IpPermission{
+		{IpProtocol: aws.String("-1"), IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}}})
+	must(w.t, err)
 }
 
 // running makes an instance of the cluster with a volume, as the operator tags them.

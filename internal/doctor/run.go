@@ -31,7 +31,8 @@ var ofAccount = []clusterCheck{
 // ofCluster are the checks of a cluster.
 var ofCluster = []clusterCheck{
 	{"policy-allows", checkAllowed}, {"secrets", checkSecrets}, {"subnets", ofPreflight("subnets")}, {"subnet-routes", checkRoutes},
-	{"security-groups", ofPreflight("security-groups")}, {"instance-type", ofPreflight("instance-type")}, {"image", ofPreflight("image")},
+	{"network-acls", checkACLs}, {"security-groups", ofPreflight("security-groups")}, {"group-rules", checkRules},
+	{"instance-type", ofPreflight("instance-type")}, {"image", ofPreflight("image")},
 	{"instance-profile", ofPreflight("instance-profile")}, {"key-pair", ofPreflight("key-pair")}, {"volume", ofPreflight("volume")},
 	{"spec", ofPreflight("spec")}, {"iam-launch", ofPreflight("iam-launch")}, {"iam-change", checkRehearsal},
 	{"vcpu-quota", checkVCPUs}, {"storage-quota", checkStorage}, {"kms-key", checkKey}, {"download", checkDownload},

@@ -1,5 +1,6 @@
-// Package survey reads what only manager doctor asks AWS about an account: who the credentials are, routes, quotas, keys, defaults, and
-// the time. The operator itself never calls it, so none of its permissions is in the operator's policy; config/aws/doctor.json has them.
+// Package survey reads what only manager doctor asks AWS about an account: who the credentials are, routes, network ACLs, rules of
+// security groups, quotas, keys, defaults, and the time. The operator itself never calls it, so none of its permissions is in the
+// operator's policy; config/aws/doctor.json has them.
 package survey
 
 import (
@@ -19,10 +20,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
-// EC2API lists the calls of EC2 that the operator's own policy does not allow, and two that it does.
+// EC2API lists the calls of EC2 that the operator's own policy does not allow, and three that it does.
 type EC2API interface {
 	DescribeInstances(context.Context, *ec2.DescribeInstancesInput, ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
 	DescribeVolumes(context.Context, *ec2.DescribeVolumesInput, ...func(*ec2.Options)) (*ec2.DescribeVolumesOutput, error)
+	DescribeSecurityGroups(context.Context, *ec2.DescribeSecurityGroupsInput, ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error)
+	DescribeNetworkAcls(context.Context, *ec2.DescribeNetworkAclsInput, ...func(*ec2.Options)) (*ec2.DescribeNetworkAclsOutput, error)
 	DescribeRouteTables(context.Context, *ec2.DescribeRouteTablesInput, ...func(*ec2.Options)) (*ec2.DescribeRouteTablesOutput, error)
 	GetInstanceMetadataDefaults(context.Context, *ec2.GetInstanceMetadataDefaultsInput, ...func(*ec2.Options)) (*ec2.GetInstanceMetadataDefaultsOutput, error)
 }

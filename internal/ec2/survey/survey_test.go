@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -70,6 +71,92 @@ func TestExits(t *testing.T) {
 		got := exitOf(types.RouteTable{RouteTableId: aws.String("rtb-1"), Routes: row.routes})
 		if got != row.want || got.NeedsPublicAddress() != row.public {
 			t.Errorf("%s: %+v, want %+v", name, got, row.want)
+		}
+	}
+}
+
+func entry(number int32, out bool, action types.RuleAction, protocol, cidr string, ports ...int32) types.NetworkAclEntry {
+	e := types.NetworkAclEntry{RuleNumber: aws.Int32(number), Egress: aws.Bool(out), RuleAction: action, Protocol: aws.String(protocol), CidrBlock: aws.String(cidr)}
+	if len(ports) > 0 {
+		e.PortRange = &types.PortRange{From: aws.Int32(ports[0]), To: aws.Int32(ports[1])}
+	}
+	return e
+}
+
+// TestACL: the first entry that fits decides, for each address and port.
+func TestACL(t *testing.T) {
+	const allow, deny = types.RuleActionAllow, types.RuleActionDeny
+	all := entry(100, false, allow, "-1", "0.0.0.0/0")
+	peer := netip.MustParsePrefix("10.0.1.0/24")
+	mysql, high := Flow{Peer: peer, From: 3306, To: 3306}, Flow{Peer: peer, From: 32768, To: 60999}
+	for name, row := range map[string]struct {
+		flow    Flow
+		entries []types.NetworkAclEntry
+		want    Share
+	}{
+		"no entries":                   {mysql, nil, Nothing},
+		"all":                          {mysql, []types.NetworkAclEntry{all}, Whole},
+		"the other direction":          {Flow{Out: true, Peer: peer, From: 3306, To: 3306}, []types.NetworkAclEntry{all}, Nothing},
+		"the lower number":             {mysql, []types.NetworkAclEntry{all, entry(90, false, deny, "6", "0.0.0.0/0", 3306, 3306)}, Nothing},
+		"the higher number":            {mysql, []types.NetworkAclEntry{entry(110, false, deny, "6", "0.0.0.0/0", 3306, 3306), all}, Whole},
+		"another protocol":             {mysql, []types.NetworkAclEntry{all, entry(90, false, deny, "17", "0.0.0.0/0", 0, 65535)}, Whole},
+		"a part of the network":        {mysql, []types.NetworkAclEntry{all, entry(90, false, deny, "-1", "10.0.1.128/25")}, Part},
+		"the beginning of the network": {mysql, []types.NetworkAclEntry{all, entry(90, false, deny, "-1", "10.0.1.0/25")}, Part},
+		"another network":              {mysql, []types.NetworkAclEntry{all, entry(90, false, deny, "-1", "10.0.2.0/24")}, Whole},
+		"two halves":                   {mysql, []types.NetworkAclEntry{entry(1, false, allow, "6", "10.0.1.0/25", 3306, 3306), entry(2, false, allow, "6", "10.0.1.128/25", 0, 4000)}, Whole},
+		"a part of the ports":          {high, []types.NetworkAclEntry{entry(1, false, allow, "6", "10.0.0.0/16", 1024, 49151)}, Part},
+		"the last ports":               {high, []types.NetworkAclEntry{entry(1, false, allow, "6", "10.0.0.0/16", 49152, 65535)}, Part},
+		"all the ports":                {high, []types.NetworkAclEntry{entry(1, false, allow, "6", "10.0.0.0/16", 1024, 65535)}, Whole},
+		"private addresses only":       {Flow{Peer: netip.MustParsePrefix("0.0.0.0/0"), Public: true, From: 443, To: 443}, []types.NetworkAclEntry{entry(1, false, allow, "-1", "10.0.0.0/8")}, Nothing},
+		"IPv6":                         {mysql, []types.NetworkAclEntry{{RuleNumber: aws.Int32(1), Egress: aws.Bool(false), RuleAction: allow, Protocol: aws.String("-1"), Ipv6CidrBlock: aws.String("::/0")}}, Nothing},
+	} {
+		if got := aclOf(types.NetworkAcl{Entries: row.entries}).Lets(row.flow); got != row.want {
+			t.Errorf("%s: %d, want %d", name, got, row.want)
+		}
+	}
+}
+
+// TestGroups: rules add up, and none forbids.
+func TestGroups(t *testing.T) {
+	rule := func(protocol string, from, to int32, cidrs ...string) types.IpPermission {
+		p := types.IpPermission{IpProtocol: aws.String(protocol), FromPort: aws.Int32(from), ToPort: aws.Int32(to)}
+		for _, cidr := range cidrs {
+			p.IpRanges = append(p.IpRanges, types.IpRange{CidrIp: aws.String(cidr)})
+		}
+		return p
+	}
+	naming := func(id string) types.IpPermission {
+		p := rule("tcp", 3306, 3306)
+		p.UserIdGroupPairs = []types.UserIdGroupPair{{GroupId: aws.String(id)}}
+		return p
+	}
+	listing := rule("tcp", 0, 65535)
+	listing.PrefixListIds = []types.PrefixListId{{PrefixListId: aws.String("pl-1")}}
+	mysql := Flow{Peer: netip.MustParsePrefix("10.0.1.0/24"), From: 3306, To: 3306}
+	for name, row := range map[string]struct {
+		in   []types.IpPermission
+		want Share
+		own  bool // nobody else is let in
+	}{
+		"none":              {nil, Nothing, true},
+		"itself":            {[]types.IpPermission{naming("sg-1")}, Whole, true},
+		"another group":     {[]types.IpPermission{naming("sg-2")}, Nothing, false},
+		"another port":      {[]types.IpPermission{rule("tcp", 3307, 33060, "10.0.0.0/8")}, Nothing, true},
+		"a range":           {[]types.IpPermission{rule("tcp", 3000, 4000, "10.0.0.0/8")}, Whole, false},
+		"another protocol":  {[]types.IpPermission{rule("udp", 3306, 3306, "10.0.0.0/8")}, Nothing, true},
+		"all protocols":     {[]types.IpPermission{{IpProtocol: aws.String("-1"), IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}}, Whole, false},
+		"a part":            {[]types.IpPermission{rule("tcp", 3306, 3306, "10.0.1.0/26")}, Part, false},
+		"parts that add up": {[]types.IpPermission{rule("tcp", 3306, 3306, "10.0.1.0/25"), rule("tcp", 3306, 3306, "10.0.1.128/25")}, Whole, false},
+		"a prefix list":     {[]types.IpPermission{listing}, Unknown, false},
+	} {
+		g := Groups{ids: []string{"sg-1"}, in: row.in}
+		if got := g.Lets(mysql, g); got != row.want || g.OnlyThemselves(3306) != row.own {
+			t.Errorf("%s: %d, want %d", name, got, row.want)
+		}
+		out := mysql
+		out.Out = true
+		if got := (Groups{ids: g.ids, out: row.in}).Lets(out, g); got != row.want || g.Lets(out, g) != Nothing {
+			t.Errorf("%s, out: %d, want %d", name, got, row.want)
 		}
 	}
 }

@@ -208,6 +208,18 @@ func Places(version string, d Download) []string {
 	return []string{site + "/Downloads/MySQL-" + series + "/" + name, site + "/archives/mysql-" + series + "/" + name}
 }
 
+// tarballNames are EC2's names of architectures, and what the names of MySQL's tarballs have for them: the script goes by the same.
+var tarballNames = map[string]string{"x86_64": "x86_64-minimal", "arm64": "aarch64"}
+
+// Addresses returns the Places for instances of an architecture, by EC2's name of it.
+func Addresses(version string, d Download, architecture string) []string {
+	all := Places(version, d)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "{arch}", cmp.Or(tarballNames[architecture], architecture))
+	}
+	return all
+}
+
 // shellQuote returns text as one word of a POSIX shell in which nothing is special.
 func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

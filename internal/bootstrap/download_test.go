@@ -402,14 +402,19 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// MySQL has a minimal build for x86_64 and none for aarch64.
+// MySQL has a minimal build for x86_64 and none for aarch64. Those who ask whether the tarball is there ask for the same one as the script.
 func TestTarballOfTheArchitecture(t *testing.T) {
-	for architecture, name := range map[string]string{"x86_64": "x86_64-minimal", "aarch64": "aarch64"} {
+	for _, row := range []struct{ kernel, ec2, name string }{{"x86_64", "x86_64", "x86_64-minimal"}, {"aarch64", "arm64", "aarch64"}} {
 		m := newMachine(t)
 		m.input.Download = Download{Keys: releasekeys.MySQL()}
-		out, _ := m.run("uname() { echo " + architecture + "; }; curl() { return 6; }; fetch /nowhere/tarball")
-		if want := "https://cdn.mysql.com/Downloads/MySQL-9.7/mysql-9.7.4-linux-glibc2.28-" + name + ".tar.xz.asc: curl's error 6; https://cdn.mysql.com/archives/"; !strings.Contains(out, want) {
-			t.Errorf("%s:\n%s", architecture, out)
+		out, _ := m.run("uname() { echo " + row.kernel + "; }; curl() { return 6; }; fetch /nowhere/tarball")
+		if want := "https://cdn.mysql.com/Downloads/MySQL-9.7/mysql-9.7.4-linux-glibc2.28-" + row.name + ".tar.xz.asc: curl's error 6; https://cdn.mysql.com/archives/"; !strings.Contains(out, want) {
+			t.Errorf("%s:\n%s", row.kernel, out)
+		}
+		for _, address := range Addresses("9.7.4", Download{}, row.ec2) {
+			if !strings.Contains(out, address+".asc: curl's error 6") {
+				t.Errorf("%s: the script does not ask for %s:\n%s", row.ec2, address, out)
+			}
 		}
 	}
 }

@@ -139,9 +139,6 @@ func namesImage(c *v1alpha1.MySQLCluster) bool {
 	return c.Spec.AWS.ImageID != "" || c.Spec.AWS.ImageSSMParameter != ""
 }
 
-// architectures are EC2's names of them, and those in MySQL's file names.
-var architectures = map[string]string{"x86_64": "x86_64", "arm64": "aarch64"}
-
 // checkDownload asks from here for what instances download. Their own network may differ.
 func checkDownload(ctx context.Context, p *patient) Finding {
 	if namesImage(p.cluster) && p.cluster.Spec.AWS.Download == nil {
@@ -151,17 +148,16 @@ func checkDownload(ctx context.Context, p *patient) Finding {
 	if d := p.cluster.Spec.AWS.Download; d != nil {
 		from.URL, from.Mirror = d.URL, d.Mirror
 	}
-	architecture := architectures["x86_64"]
+	architecture := "x86_64"
 	if a, err := p.account(ctx); err == nil {
 		aws := p.cluster.Spec.AWS
-		if image, err := a.cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, aws.InstanceType); err == nil && architectures[image.Architecture] != "" {
-			architecture = architectures[image.Architecture]
+		if image, err := a.cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, aws.InstanceType); err == nil && image.Architecture != "" {
+			architecture = image.Architecture
 		}
 	}
 	var answers []string
 	absent := true
-	for _, place := range bootstrap.Places(p.cluster.Spec.Version, from) {
-		place = strings.ReplaceAll(place, "{arch}", architecture)
+	for _, place := range bootstrap.Addresses(p.cluster.Spec.Version, from, architecture) {
 		status, err := p.head(ctx, place)
 		switch {
 		case err != nil:

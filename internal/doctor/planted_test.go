@@ -155,7 +155,7 @@ var planted = []struct {
 	{what: "settings that do not fit into user data", spoil: func(w *world) { w.hugeSettings() },
 		check: "spec", says: []string{"user data"}},
 	{what: "a version that MySQL's site does not have", spoil: func(w *world) { w.cluster.Spec.Version = "8.4.5" },
-		check: "download", says: []string{"MySQL's tarball is not there", "mysql-8.4.5-linux-glibc2.28-x86_64.tar.xz: HTTP 404"}},
+		check: "download", says: []string{"MySQL's tarball is not there", "mysql-8.4.5-linux-glibc2.28-x86_64-minimal.tar.xz: HTTP 404"}},
 	{what: "a Secret lacks a key", spoil: func(w *world) {
 		changes(w, &corev1.Secret{}, shop, w.cluster.Name+"-keys", func(s *corev1.Secret) { delete(s.Data, "secretAccessKey") })
 	}, check: "secrets", says: []string{"-keys", "spec.backup.destination.s3.credentialsSecretRef", "secretAccessKey"}},

@@ -115,7 +115,7 @@ func (s site) RoundTrip(r *http.Request) (*http.Response, error) {
 		return s.next.RoundTrip(r)
 	}
 	status := http.StatusNotFound
-	if strings.HasSuffix(r.URL.Path, "/archives/mysql-8.4/mysql-"+version+"-linux-glibc2.28-x86_64.tar.xz") {
+	if strings.HasSuffix(r.URL.Path, "/archives/mysql-8.4/mysql-"+version+"-linux-glibc2.28-x86_64-minimal.tar.xz") {
 		status = http.StatusOK
 	}
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil

@@ -135,11 +135,18 @@ func checkPolicy(ctx context.Context, d *Doctor) Finding {
 	return ok("%s is valid", where)
 }
 
-// checkReleaseKeys: instances must be able to verify what they download.
+// checkReleaseKeys: instances must be able to verify what they download, and for some time to come.
 func checkReleaseKeys(_ context.Context, d *Doctor) Finding {
-	if at, expired := d.policy.ReleaseKeys().Expired(d.Clock.Now()); expired {
-		return failed(fmt.Sprintf("put MySQL's present key block into ConfigMap %s, key %s", v1alpha1.PolicyConfigMap, policy.ReleaseKeysKey),
-			"MySQL's release keys expired on %s, so instances verify no tarball", at.Format(time.DateOnly))
+	change := fmt.Sprintf("install a newer operator, or put MySQL's present key block into ConfigMap %s, key %s (docs/images.md)", v1alpha1.PolicyConfigMap, policy.ReleaseKeysKey)
+	keys, now := d.policy.ReleaseKeys(), d.Clock.Now()
+	if at, expired := keys.Expired(now); expired {
+		return failed(change, "MySQL's release keys expired on %s, so instances verify no tarball", at.Format(time.DateOnly))
+	}
+	if at, expiring := keys.Expiring(now); expiring {
+		return warning(change, "MySQL's release keys expire on %s, and instances verify no tarball from then on", at.Format(time.DateOnly))
+	}
+	if at, ends := keys.Expires(); ends {
+		return ok("MySQL's release keys are valid until %s", at.Format(time.DateOnly))
 	}
 	return ok("MySQL's release keys are valid")
 }

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -70,6 +74,10 @@ var planted = []struct {
 	{what: "the policy does not list a key pair", spoil: func(w *world) {
 		w.policy, w.cluster.Spec.AWS.KeyName = strings.Replace(allowing, `keyNames: ["*"]`, `keyNames: ["others"]`, 1), w.keyPair()
 	}, check: "policy-allows", says: []string{"spec.aws.keyName", "namespaces.shop.keyNames"}},
+	{what: "the release keys have expired", spoil: func(w *world) { w.keys = releaseKey(w.t, time.Now().AddDate(-1, 0, 0), 24*time.Hour) },
+		check: "release-keys", says: []string{"MySQL's release keys expired on "}},
+	{what: "the release keys are about to expire", spoil: func(w *world) { w.keys = releaseKey(w.t, time.Now(), 60*24*time.Hour) },
+		check: "release-keys", verdict: doctor.Warning, says: []string{"MySQL's release keys expire on "}},
 	{what: "no operator is at work", spoil: func(w *world) {
 		changes(w, &coordinationv1.Lease{}, system, leader.LeaseName, func(l *coordinationv1.Lease) {
 			l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
@@ -224,6 +232,21 @@ func TestPlanted(t *testing.T) {
 	if len(planted) < 20 {
 		t.Errorf("%d are planted", len(planted))
 	}
+}
+
+// releaseKey returns the armored block of a key that was made at a time and lasts for some.
+func releaseKey(t *testing.T, made time.Time, lasts time.Duration) string {
+	t.Helper()
+	entity, err := openpgp.NewEntity("Release Engineering", "", "release@example.com", &packet.Config{
+		Time: func() time.Time { return made }, KeyLifetimeSecs: uint32(lasts.Seconds()),
+	})
+	must(t, err)
+	var block bytes.Buffer
+	armored, err := armor.Encode(&block, openpgp.PublicKeyType, nil)
+	must(t, err)
+	must(t, entity.Serialize(armored))
+	must(t, armored.Close())
+	return block.String()
 }
 
 // forbids takes what is said of a resource out of the operator's ClusterRole.

@@ -45,6 +45,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/doctor"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
@@ -290,6 +291,8 @@ type world struct {
 	cloud   *cloud
 	cluster *v1alpha1.MySQLCluster
 	policy  string
+	// keys are the release keys in the policy's ConfigMap.
+	keys string
 	// what is asked, and as whom in Kubernetes.
 	what doctor.Options
 }
@@ -316,7 +319,7 @@ func newWorld(t *testing.T) *world {
 	p, err := proxy.Start(t.Context(), proxy.Options{Upstream: server.Endpoint(), Principals: map[string]iam.Principal{iam.BackupKeyID: pods}, Besides: besides.Statement})
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Stop()) })
-	w := &world{t: t, proxy: p, policy: allowing, cloud: &cloud{vcpus: 1000, storage: 50}, what: doctor.Options{Webhook: true, Namespace: shop}}
+	w := &world{t: t, proxy: p, policy: allowing, keys: releaseKey(t, time.Now(), 0), cloud: &cloud{vcpus: 1000, storage: 50}, what: doctor.Options{Webhook: true, Namespace: shop}}
 	c := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: fmt.Sprintf("orders-%d", time.Now().UnixNano()%1_000_000)}}
 	c.Spec.Version, c.Spec.Replicas = version, ptr.To[int32](3)
 	c.Spec.AWS.Region, c.Spec.AWS.InstanceType, c.Spec.AWS.ImageSSMParameter = moto.Region, "m6i.large", ""
@@ -374,7 +377,8 @@ func (w *world) doctor() *doctor.Doctor {
 // apply makes the policy, and the cluster unless it is in a manifest.
 func (w *world) apply() {
 	w.t.Helper()
-	w.makes(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: v1alpha1.PolicyConfigMap}, Data: map[string]string{"policy.yaml": w.policy}})
+	w.makes(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: v1alpha1.PolicyConfigMap}, Data: map[string]string{
+		policy.Key: w.policy, policy.ReleaseKeysKey: w.keys}})
 	if w.what.Manifests != nil {
 		return
 	}

@@ -72,11 +72,14 @@ func Parse(armored string) (Keyring, error) {
 	return ring, nil
 }
 
-// Expired returns when the last of the keys expired, and whether all have at a time.
-func (r Keyring) Expired(now time.Time) (time.Time, bool) {
+// Notice is how long before the keys expire people are warned: new ones come with a release of the operator, or by hand.
+const Notice = 90 * 24 * time.Hour
+
+// Expires returns when the last of the keys expires; false when one never does.
+func (r Keyring) Expires() (time.Time, bool) {
 	var last time.Time
 	for _, key := range r.Keys {
-		if key.Expires.IsZero() || key.Expires.After(now) {
+		if key.Expires.IsZero() {
 			return time.Time{}, false
 		}
 		if key.Expires.After(last) {
@@ -84,6 +87,18 @@ func (r Keyring) Expired(now time.Time) (time.Time, bool) {
 		}
 	}
 	return last, len(r.Keys) > 0
+}
+
+// Expired returns when the last of the keys expired; false when one is valid.
+func (r Keyring) Expired(now time.Time) (time.Time, bool) {
+	at, ends := r.Expires()
+	return at, ends && !at.After(now)
+}
+
+// Expiring returns when the last of the keys expires; false when that is more than Notice away, or past.
+func (r Keyring) Expiring(now time.Time) (time.Time, bool) {
+	at, ends := r.Expires()
+	return at, ends && at.After(now) && !at.After(now.Add(Notice))
 }
 
 const blockEnd = "-----END PGP PUBLIC KEY BLOCK-----"

@@ -55,13 +55,18 @@ func TestTheEmbeddedKeyIsMySQLs(t *testing.T) {
 	if len(ring.Packets) > 1300 {
 		t.Errorf("the keyring has %d bytes, and is part of every user data", len(ring.Packets))
 	}
-	for at, expired := range map[string]bool{"2026-01-01": false, "2027-10-22": false, "2027-10-24": true} {
+	for at, want := range map[string]struct{ expiring, expired bool }{
+		"2026-01-01": {}, "2027-07-24": {}, "2027-07-26": {expiring: true}, "2027-10-22": {expiring: true}, "2027-10-24": {expired: true},
+	} {
 		now, err := time.Parse(time.DateOnly, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got := ring.Expired(now); got != expired {
+		if _, got := ring.Expired(now); got != want.expired {
 			t.Errorf("on %s the key is expired: %t", at, got)
+		}
+		if end, got := ring.Expiring(now); got != want.expiring || got && end.Format(time.DateOnly) != "2027-10-23" {
+			t.Errorf("on %s the key is about to expire on %s: %t", at, end, got)
 		}
 	}
 }
@@ -105,6 +110,9 @@ func TestParse(t *testing.T) {
 	}
 	if _, expired := ring.Expired(time.Now().AddDate(1, 0, 0)); expired {
 		t.Error("a ring with a key that never expires is taken for expired")
+	}
+	if _, expiring := ring.Expiring(time.Now()); expiring {
+		t.Error("a ring with a key that never expires is taken for one that is about to")
 	}
 
 	// A signature is good by what was parsed.

@@ -66,6 +66,8 @@ type world struct {
 	callTimeout time.Duration
 	// besides are statements that an administrator has added to the operator's published policy.
 	besides []iam.Statement
+	// site has MySQL's tarballs, or not; nil when nobody asks.
+	site pass.Tarballs
 	// statuses sees what the operators write, and what the test reads.
 	statuses *statuses
 }
@@ -170,7 +172,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 		Clouds: ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}}),
 		SQL:    conn.NewPool(sql), Prober: probe.NewProber(probe.ProberOptions{Pool: conn.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: metrics.New(prometheus.NewRegistry()),
-		Config: pass.Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},
+		Config: pass.Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"}, Tarballs: w.site,
 	})
 	if w.clock == nil { // where time is real nobody waits for minutes: EC2 shows at once what an earlier operator made
 		o.Caches.Of(client.ObjectKeyFromObject(w.cluster), pass.KeyOf(w.cluster.UID)).Cloud.Watched = true

@@ -18,6 +18,8 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -41,8 +43,67 @@ func TestNothingIsLaunchedThatNoReleaseKeyCouldVerify(t *testing.T) {
 	}
 	w.releaseKeys(releaseKey(t, time.Now(), 24*time.Hour))
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	if text := w.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "release keys") {
+	if text := w.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "release keys expired") {
 		t.Errorf("Degraded still says %s", text)
+	}
+}
+
+// That the keys are about to expire is said months before, and hinders nothing.
+func TestKeysThatAreAboutToExpire(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" })
+	w.releaseKeys(releaseKey(t, time.Now(), 80*24*time.Hour))
+	o := w.newOperator(nil)
+	w.drive(o, patience, func() bool {
+		return w.phaseIs(v1alpha1.PhaseEC2Ready)() && w.conditionHas(v1alpha1.ConditionDegraded, "True/", "MySQL's release keys expire on ", policy.ReleaseKeysKey)()
+	})
+	w.releaseKeys(releaseKey(t, time.Now(), 100*24*time.Hour))
+	w.drive(o, patience, func() bool { return !strings.Contains(w.condition(v1alpha1.ConditionDegraded), "release keys") })
+}
+
+// downloadSite is a site that has every tarball but those of which the address begins with its text.
+type downloadSite struct{ without string }
+
+func (s *downloadSite) Missing(addresses []string) (answers string, missing bool) {
+	if s.without == "" || !strings.HasPrefix(addresses[0], s.without) {
+		return "", false
+	}
+	return addresses[0] + ": HTTP 404", true
+}
+
+// That MySQL's tarball is gone is said while all members run. Nobody asks where the image has MySQL, nor at an address that the
+// administrator's policy does not have.
+func TestTarballThatIsGone(t *testing.T) {
+	t.Parallel()
+	site := &downloadSite{}
+	w := makeWorld(&world{t: t, client: kube, clock: clocktesting.NewFakePassiveClock(time.Now()), site: site}, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" })
+	w.releaseKeys(releaseKey(t, time.Now(), 0))
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.machinesUp)
+	site.without = "https://cdn.mysql.com/Downloads/MySQL-9.7/mysql-9.7.4-linux-glibc2.28-x86_64-minimal.tar.xz"
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/", "no new instance can install MySQL 9.7.4", "x86_64-minimal.tar.xz: HTTP 404", "spec.aws.download.mirror"))
+	site.without = ""
+	w.drive(o, patience, func() bool {
+		return !strings.Contains(w.condition(v1alpha1.ConditionDegraded), "no new instance can install")
+	})
+	for what, change := range map[string]func(*pass.Pass){
+		"the image has it": func(s *pass.Pass) { s.Cluster.Spec.AWS.ImageID = w.account.image },
+		"the policy has it not": func(s *pass.Pass) {
+			s.Cluster.Spec.AWS.Download = &v1alpha1.DownloadSpec{Mirror: "https://cdn.mysql.com"}
+		},
+		"no instance has been up": func(s *pass.Pass) { s.Cache.Cloud.Inventory.Instances = nil },
+		"it is there":             func(*pass.Pass) { site.without = "" },
+	} {
+		site.without = "https://cdn.mysql.com/"
+		s := w.seen(o)
+		must(t, errors.Join(o.access.Permit(t.Context(), s), o.cloudObserver.Observe(t.Context(), s)))
+		change(s)
+		must(t, o.decider.Preflight(t.Context(), s))
+		for _, f := range s.Unmet {
+			if f.Reason == v1alpha1.ReasonDownloadMissing {
+				t.Errorf("%s: %s", what, f.Message)
+			}
+		}
 	}
 }
 

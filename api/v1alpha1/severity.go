@@ -59,6 +59,8 @@ var severities = map[string]Severity{
 	ReasonCloudSilent:               SeverityHint,
 	ReasonSnapshotsUnknown:          SeverityHint,
 	ReasonInstanceStatusUnknown:     SeverityHint,
+	ReasonReleaseKeysExpire:         SeverityHint,
+	ReasonDownloadMissing:           SeverityHint,
 	ReasonInsufficientCapacity:      SeverityHint,
 	ReasonQuotaExceeded:             SeverityHint,
 	ReasonWaitingForDependency:      SeverityHint,

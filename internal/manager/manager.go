@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime/debug"
 
@@ -45,6 +46,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/scrape"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/tarball"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 )
 
@@ -99,7 +101,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Config: pass.Config{
 			SystemNamespace: o.Namespace, ClusterDomain: o.ClusterDomain, ProbeThroughService: o.ProbeThroughService, Workers: o.Workers, WriterID: lock.Identity(), Lease: lock.Check,
 		},
-		Wake: op.wake, Metrics: metrics.New(around.Registry),
+		Wake: op.wake, Metrics: metrics.New(around.Registry), Tarballs: tarball.NewWatch(&http.Client{}, around.Clock),
 	})
 	op.prober = probe.NewProber(probe.ProberOptions{
 		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: conn.Options{Dial: around.Dial},

@@ -203,13 +203,16 @@ func (p Policy) Check(namespace string, spec v1alpha1.MySQLClusterSpec) []Violat
 	c.each("spec.aws.iamInstanceProfile", listProfiles, aws.IAMInstanceProfile)
 	c.each("spec.aws.keyName", listKeys, aws.KeyName)
 	c.each("spec.storage.kmsKeyID", listKMSKeys, spec.Storage.KMSKeyID)
-	if d := aws.Download; d != nil {
-		c.address(fieldDownload, d.URL)
-		if d.Mirror != "" {
-			c.address(fieldMirror, strings.TrimSuffix(d.Mirror, "/")+"/")
-		}
-	}
+	c.download(aws.Download)
 	return c.found
+}
+
+// ListsDownload says whether the policy has the place that a spec names for MySQL's tarball. MySQL's own site, which a spec without one
+// means, needs no entry.
+func (p Policy) ListsDownload(namespace string, d *v1alpha1.DownloadSpec) bool {
+	c := checker{policy: p, namespace: namespace}
+	c.download(d)
+	return len(c.found) == 0
 }
 
 // ReleaseKeys are the keys by which instances verify MySQL's tarballs.
@@ -264,6 +267,16 @@ func (c *checker) account(role string) {
 	case c.policy.lendsOperator(c.namespace):
 	default:
 		c.add("spec.aws", true, fmt.Sprintf("namespace %s may not use the operator's own AWS credentials", c.namespace), "operatorCredentials", "true")
+	}
+}
+
+func (c *checker) download(d *v1alpha1.DownloadSpec) {
+	if d == nil {
+		return
+	}
+	c.address(fieldDownload, d.URL)
+	if d.Mirror != "" {
+		c.address(fieldMirror, strings.TrimSuffix(d.Mirror, "/")+"/")
 	}
 }
 

@@ -42,7 +42,11 @@ const preflightYields = 15 * time.Second
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
-	if s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 || len(s.Access.Violations) > 0 {
+	if s.Deleting() || len(s.Access.Violations) > 0 {
+		return nil
+	}
+	foresee(r.Ports, s)
+	if s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 {
 		return nil
 	}
 	if s.Seen.PreflightProblem = r.unlaunchable(s); s.Seen.PreflightProblem == nil {
@@ -83,11 +87,6 @@ func (r *Decider) unlaunchable(s *pass.Pass) *engine.Problem {
 		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "spec.aws.instanceType: no instance is launched, because the settings of spec.mysqld do not fit: " + whys}
 	}
 	return nil
-}
-
-// needsReleaseKeys says whether an instance surely verifies MySQL's tarball by its signature: the default image has no MySQL.
-func needsReleaseKeys(aws v1alpha1.AWSSpec) bool {
-	return aws.ImageID == "" && aws.ImageSSMParameter == "" && (aws.Download == nil || aws.Download.SHA256 == "")
 }
 
 // takePreflight has the pass go by what the preflight found last.

@@ -42,6 +42,8 @@ type Ports struct {
 	// Wake carries the clusters that are to be looked at now, as the prober wants and the probe of a silent member.
 	Wake    chan event.GenericEvent
 	Metrics *metrics.Metrics
+	// Tarballs may be nil: then nobody asks whether what instances download is there.
+	Tarballs Tarballs
 	// Upgradeable may be nil: without OLM nobody asks.
 	Upgradeable Upgradeable
 
@@ -68,6 +70,11 @@ func (p *Ports) LookNow(name types.NamespacedName) {
 
 // WriterID names this operator in the records.
 func (p *Ports) WriterID() string { return cmp.Or(p.Config.WriterID, engine.NoWriterID) }
+
+// Tarballs says whether all addresses of a tarball say that it is not there, and what they answered. It does not wait.
+type Tarballs interface {
+	Missing(addresses []string) (answers string, missing bool)
+}
 
 // Images says which images pods run.
 type Images struct {

@@ -64,6 +64,17 @@ func TestGuardKnowsTheCaller(t *testing.T) {
 	}
 }
 
+// Who may not launch hears that, and not that there is no room.
+func TestDenialOutranksCapacity(t *testing.T) {
+	p, administrator := start(t)
+	add(t, p, proxy.Rule{Kind: proxy.NoCapacity})
+	untagged := launch("us-east-1a", "m6i.large", "")
+	_, err := ec2.NewFromConfig(as(p, moto.AccessKeyID)).RunInstances(t.Context(), untagged)
+	wantCode(t, err, "UnauthorizedOperation")
+	_, err = administrator.RunInstances(t.Context(), untagged)
+	wantCode(t, err, "InsufficientInstanceCapacity")
+}
+
 // A tag that is taken away, or that the proxy still hides, counts at once.
 func TestGuardGoesByTheTagsThatAre(t *testing.T) {
 	p, administrator := start(t)

@@ -161,7 +161,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.log(entry)
 		}
 	}()
-	if p.disturb(w, r, c, &entry) {
+	if p.disturb(w, r, c, &entry, Fail, Bucket, Delay, Hang, Refuse) {
 		return
 	}
 	refusal, err := p.refusal(r, c)
@@ -170,6 +170,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if refusal != nil {
 		entry.Status = c.fail(w, denial(c.service, refusal))
+		return
+	}
+	// EC2 looks for room when the call is permitted.
+	if p.disturb(w, r, c, &entry, NoCapacity) {
 		return
 	}
 	if c.form == nil {
@@ -196,10 +200,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, status, header, body)
 }
 
-// disturb does to a call what the rules say, before it is sent on. It returns
-// true when the call ends with that.
-func (p *Proxy) disturb(w http.ResponseWriter, r *http.Request, c *call, entry *Call) bool {
-	for _, s := range p.choose(c, Fail, NoCapacity, Bucket, Delay, Hang, Refuse) {
+// disturb does to a call what the rules of some kinds say, before it is sent
+// on. It returns true when the call ends with that.
+func (p *Proxy) disturb(w http.ResponseWriter, r *http.Request, c *call, entry *Call, of ...Kind) bool {
+	for _, s := range p.choose(c, of...) {
 		entry.Fault = s.Kind
 		switch s.Kind {
 		case Delay:

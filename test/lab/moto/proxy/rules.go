@@ -19,7 +19,7 @@ const (
 	// Fail answers with Code and does not forward the call.
 	Fail Kind = "fail"
 	// NoCapacity answers RunInstances with InsufficientInstanceCapacity. As in
-	// EC2, a dry run does not notice.
+	// EC2, a dry run does not notice, nor a call that IAM denies.
 	NoCapacity Kind = "no-capacity"
 	// Lose forwards the call and, if it succeeded, closes the connection
 	// instead of answering.
@@ -248,7 +248,8 @@ func (s *standing) matches(c *call) bool {
 }
 
 // Add puts a rule in force and returns the name to remove it by. Of several
-// rules that match a call, all delays apply, then the oldest of the others.
+// rules that match a call, all delays apply, then the oldest of the others,
+// NoCapacity last.
 func (p *Proxy) Add(r Rule) (id string, err error) {
 	if err := r.validate(); err != nil {
 		return "", err

@@ -272,7 +272,7 @@ func (p *preflight) checkGroups(ctx context.Context) error {
 	for i, id := range p.spec.ClientSecurityGroupIDs {
 		if _, ok := found[id]; !ok {
 			p.missing(fmt.Sprintf("%s[%d]", awsapi.FieldClientGroups, i),
-				"this account has no security group %s in %s: create it, or correct the id; clients of another account are admitted by spec.aws.clientCIDRs", id, p.cloud.Inventory.Region())
+				"this account has no security group %s in %s: create it, or correct the id; clients of another account or region are admitted by spec.aws.clientCIDRs", id, p.cloud.Inventory.Region())
 		}
 	}
 	return nil

@@ -153,6 +153,10 @@ func (s *securityGroups) authorize(ctx context.Context, id string, rules invento
 		return awsapi.NewWaiting("security group %s is gone; another is made", id)
 	case forGood(err) && (len(rules) > 1 || awsapi.Code(err) == codeRuleExists):
 		added, err = s.authorizeEach(ctx, id, rules)
+	default:
+		for r := range rules { // one, when it is refused for good
+			err = refusedRule(err, r, id)
+		}
 	}
 	s.changeRules(id, func(have inventory.RuleSet) inventory.RuleSet { return have.Plus(added) })
 	if err != nil {
@@ -173,10 +177,20 @@ func (s *securityGroups) authorizeEach(ctx context.Context, id string, rules inv
 		case !forGood(err):
 			return added, err
 		case refused == nil:
-			refused = err
+			refused = refusedRule(err, r, id)
 		}
 	}
 	return added, refused
+}
+
+// refusedRule says why EC2 may not let in another group: its own words, which tell neither a foreign account from a foreign VPC nor what
+// to do, are left to the cause.
+func refusedRule(err error, r inventory.Rule, id string) error {
+	if r.Group() == "" || r.Group() == id || !forGood(err) || awsapi.Classify(err) == awsapi.Quota {
+		return err
+	}
+	return &awsapi.Error{Class: awsapi.Classify(err), Err: err, Text: fmt.Sprintf("EC2 does not let in security group %s: it has to exist in this account and region, "+
+		"in the members' VPC or one that is peered with it. Correct the id, or admit its clients by spec.aws.clientCIDRs", r.Group())}
 }
 
 func (s *securityGroups) authorizeAtOnce(ctx context.Context, id string, rules inventory.RuleSet) error {

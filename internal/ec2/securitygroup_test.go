@@ -167,7 +167,8 @@ func TestOneRuleThatIsRefusedStopsNoOther(t *testing.T) {
 	}
 	spec := SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8"}, ClientSecurityGroupIDs: []string{gone, pods}}
 	_, err := l.cloud.EnsureSecurityGroup(t.Context(), spec)
-	if told := awsapi.Explain(err); told.Field != awsapi.FieldClientGroups || !strings.Contains(told.Message, gone) || !told.Retry {
+	if told := awsapi.Explain(err); told.Field != awsapi.FieldClientGroups || !told.Retry ||
+		!strings.Contains(told.Message, "EC2 does not let in security group "+gone) || !strings.Contains(told.Message, "peered") {
 		t.Errorf("told %+v of %v", told, err)
 	}
 	l.observe()
@@ -187,8 +188,8 @@ func TestOneRuleThatIsRefusedStopsNoOther(t *testing.T) {
 	same("at first")
 
 	l.proxy.ResetCalls()
-	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); err == nil {
-		t.Error("a rule that is not there is not told")
+	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); err == nil || !strings.Contains(awsapi.Explain(err).Message, "peered") {
+		t.Errorf("a rule that is not there is not told: %v", err)
 	}
 	if calls := l.proxy.Calls(); len(calls) != 1 {
 		t.Errorf("what is refused again cost %v", calls)

@@ -24,6 +24,9 @@ type Rule struct {
 	prefixList string
 }
 
+// Group is the security group that the rule lets in, empty for one that lets in a network.
+func (r Rule) Group() string { return r.group }
+
 // RuleSet are incoming rules.
 type RuleSet map[Rule]struct{}
 

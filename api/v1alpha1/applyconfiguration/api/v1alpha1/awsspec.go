@@ -35,7 +35,9 @@ type AWSSpecApplyConfiguration struct {
 	// The operator's own pod must be among the clients. A change is applied at once, additions first.
 	ClientCIDRs []string `json:"clientCIDRs,omitempty"`
 	// ClientSecurityGroupIDs are the security groups whose members may reach TCP 3306, for example that of the EKS nodes
-	// or pods; at most 50. A change is applied at once, additions first.
+	// or pods; at most 50. Each must be of the cluster's AWS account and region, and of the members' VPC or one that is peered
+	// with it: EC2 lets in no other, and Degraded names the one that it refuses while the others count. Clients of another
+	// account, region or network are admitted by clientCIDRs. A change is applied at once, additions first.
 	ClientSecurityGroupIDs []string `json:"clientSecurityGroupIDs,omitempty"`
 	// IAMInstanceProfile is the name or the ARN of the instance profile of every member; none unless set.
 	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: instanceProfiles), unless

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"database/sql"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +15,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
-
-// update rewrites the table of the server's series: go test ./internal/settings -run TestTableIsTheServers -update.
-var update = flag.Bool("update", false, "rewrite what is generated")
 
 // shown asks a server about its variables: name, scope, type, smallest and largest value.
 const shown = `SELECT VARIABLE_NAME, VARIABLE_SCOPE, DATA_TYPE, COALESCE(MIN_VALUE, ''), COALESCE(MAX_VALUE, '')
@@ -70,7 +66,7 @@ func TestTableIsTheServers(t *testing.T) {
 	parts := strings.Split(version, ".")
 	path := filepath.Join("data", parts[0]+"."+parts[1]+".tsv")
 	text := "# MySQL " + version + "\nname\tvariable\toption\tscope\tdynamic\tpersisted\ttype\tmin\tmax\n" + strings.Join(lines, "\n") + "\n"
-	if *update {
+	if *settings.Update {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ package settings
 import (
 	"cmp"
 	"embed"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -138,20 +137,6 @@ func Decide(name string) (Decision, bool) {
 func Owned(name string) (reason string, owned bool) {
 	d, _ := Decide(name)
 	return d.Reason, d.Class == Operators || d.Class == Refused
-}
-
-// Check says why spec.mysqld does not take a setting; nil if it does.
-func Check(name, value string) error {
-	reason, owned := Owned(name)
-	if owned && !InForce(name, value) {
-		return fmt.Errorf("%s: %s", name, reason)
-	}
-	for _, v := range values() {
-		if slices.Contains(strings.Fields(v.names), name) && !v.pattern().MatchString(value) {
-			return fmt.Errorf("%s %s", name, v.words)
-		}
-	}
-	return nil
 }
 
 // Missing says whether a series lacks a setting that another has.

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -158,4 +159,18 @@ func CountsFromRestart(name string) bool {
 		return true
 	}
 	return false
+}
+
+// Check says why spec.mysqld does not take a setting; nil if it does.
+func Check(name, value string) error {
+	reason, owned := Owned(name)
+	if owned && !InForce(name, value) {
+		return fmt.Errorf("%s: %s", name, reason)
+	}
+	for _, v := range values() {
+		if slices.Contains(strings.Fields(v.names), name) && !v.pattern().MatchString(value) {
+			return fmt.Errorf("%s %s", name, v.words)
+		}
+	}
+	return nil
 }

@@ -2,13 +2,53 @@ package settings
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 )
 
-// Markers returns the validation rules of spec.mysqld, and those of the whole spec that are about it, as markers of kubebuilder:
+const (
+	markedFile = "../../api/v1alpha1/mysqlcluster_types.go"
+	beginMark  = "// +settings:begin"
+	endMark    = "// +settings:end"
+)
+
+// TestMarkersFollowTheDecisions holds the CEL rules about spec.mysqld in the API to this package; with -update it rewrites them, and make
+// generate bundle catalog comes after it.
+func TestMarkersFollowTheDecisions(t *testing.T) {
+	source, err := os.ReadFile(markedFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofSettings, ofSpec := markers()
+	text := replaceMarked(t, replaceMarked(t, string(source), "", ofSpec), "\t", ofSettings)
+	if text == string(source) {
+		return
+	}
+	if !*Update {
+		t.Fatal("the markers of spec.mysqld are not those of internal/settings: run this test with -update, then make generate bundle catalog")
+	}
+	if err := os.WriteFile(markedFile, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaceMarked puts markers between the marks with an indentation.
+func replaceMarked(t *testing.T, text, indent string, markers []string) string {
+	t.Helper()
+	before, rest, found := strings.Cut(text, "\n"+indent+beginMark)
+	_, after, closed := strings.Cut(rest, "\n"+indent+endMark+"\n")
+	if !found || !closed {
+		t.Fatalf("%s has no marks with the indentation %q", markedFile, indent)
+	}
+	lines := indent + strings.Join(markers, "\n"+indent)
+	return before + "\n" + indent + beginMark + "\n" + lines + "\n" + indent + endMark + "\n" + after
+}
+
+// markers returns the validation rules of spec.mysqld, and those of the whole spec that are about it, as markers of kubebuilder:
 // the API server refuses what Check refuses.
-func Markers() (ofSettings, ofSpec []string) {
+func markers() (ofSettings, ofSpec []string) {
 	for _, v := range values() {
 		ofSettings = append(ofSettings, v.marker())
 	}

@@ -136,12 +136,13 @@ func (d *dying) recordAsked(member string, began int64) {
 
 // answerRebuild takes a request for a rebuild back once it is done or refused, as controllers remove the annotation.
 func answerRebuild(w *world, d topology.Desired, plan topology.Plan) {
-	if w.dying == nil || d.RebuildMember == "" || w.desired.RebuildMember != d.RebuildMember || !plan.RebuildDone && plan.RebuildRefused == "" {
+	if w.dying == nil || d.RebuildMember == "" || w.desired.RebuildMember != d.RebuildMember || !plan.Answers.Rebuild.Given() {
 		return
 	}
-	w.say("the request to rebuild %s is answered: done %t, refused %q", d.RebuildMember, plan.RebuildDone, plan.RebuildRefused)
+	done := plan.Answers.Rebuild.Done != ""
+	w.say("the request to rebuild %s is answered: done %t, refused %q", d.RebuildMember, done, plan.Answers.Rebuild.Refused)
 	w.desired.RebuildMember = ""
-	if plan.RebuildDone && !slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool {
+	if done && !slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool {
 		return v.member == d.RebuildMember && v.st != nil && v.st.clone != nil && clonedAt(v.st) >= w.dying.askedAt
 	}) {
 		w.fail(undone, "the rebuild of %s is called done, and no CLONE began since it was asked for", d.RebuildMember)

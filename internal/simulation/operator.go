@@ -301,7 +301,7 @@ func (op *operator) conclude(d topology.Desired, plan topology.Plan, began int64
 	if began >= w.healed {
 		w.plan = plan // what an operator that was frozen saw before says nothing of the end
 	}
-	if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
+	if plan.Answers.Switchover.Given() && w.desired.SwitchoverTo == d.SwitchoverTo {
 		w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
 	}
 	answerRebuild(w, d, plan)

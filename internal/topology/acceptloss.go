@@ -23,14 +23,14 @@ func (p *failover) acceptsLoss(row Membership) bool {
 	case p.AcceptLoss == 0:
 		return false
 	case p.AcceptLoss != row.Epoch:
-		p.plan.LossRefused = fmt.Sprintf("the membership row that is reached has epoch %d, not %d; look again at who is missing", row.Epoch, p.AcceptLoss)
+		p.plan.Answers.AcceptLoss.Refused = fmt.Sprintf("the membership row that is reached has epoch %d, not %d; look again at who is missing", row.Epoch, p.AcceptLoss)
 		return false
 	}
 	records := p.plan.Records
 	records.LossAccepted = row.Epoch
 	proof := prove(row, p.Members, records)
 	if proof.Candidate == "" {
-		p.plan.LossRefused = "no voter is reached that could take over"
+		p.plan.Answers.AcceptLoss.Refused = "no voter is reached that could take over"
 		return false
 	}
 	if running := p.missingRun(row); len(running) > 0 {
@@ -38,7 +38,7 @@ func (p *failover) acceptsLoss(row Membership) bool {
 		return false
 	}
 	p.plan.Records.LossAccepted = row.Epoch
-	p.plan.LossAccepted = fmt.Sprintf("%s takes over with what it holds; commits that only %s held are lost", proof.Candidate, strings.Join(proof.missing(), ", "))
+	p.plan.Answers.AcceptLoss.Done = fmt.Sprintf("%s takes over with what it holds; commits that only %s held are lost", proof.Candidate, strings.Join(proof.missing(), ", "))
 	p.acks.beginUncovered(Uncovered{Primary: row.Primary, Cause: Cause{CauseAccepted, "a person gave up what only members held that did not come back"}, Fenced: true})
 	return true
 }
@@ -46,7 +46,7 @@ func (p *failover) acceptsLoss(row Membership) bool {
 // refuseLoss says that nothing is to be given up, because there is a primary.
 func (p *failover) refuseLoss(primary *Member) {
 	if p.AcceptLoss != 0 {
-		p.plan.LossRefused = "the cluster has a primary, " + primary.Name
+		p.plan.Answers.AcceptLoss.Refused = "the cluster has a primary, " + primary.Name
 	}
 }
 

@@ -47,14 +47,14 @@ func TestLossIsAcceptedByAPersonOnly(t *testing.T) {
 			if !strings.Contains(actions, row.want) || row.want != promoted && strings.Contains(actions, "promote") {
 				t.Errorf("planned %q", actions)
 			}
-			if p.LossRefused != row.refused && (row.refused == "" || !strings.Contains(p.LossRefused, row.refused)) {
-				t.Errorf("refused: %q", p.LossRefused)
+			if p.Answers.AcceptLoss.Refused != row.refused && (row.refused == "" || !strings.Contains(p.Answers.AcceptLoss.Refused, row.refused)) {
+				t.Errorf("refused: %q", p.Answers.AcceptLoss.Refused)
 			}
 			if row.want != promoted || s.desired.AcceptLoss == 0 {
 				return
 			}
-			if !strings.Contains(p.LossAccepted, "orders-2 takes over with what it holds; commits that only orders-0, orders-1 held are lost") || p.Records.LossAccepted != 5 {
-				t.Errorf("accepted %q, recorded %d", p.LossAccepted, p.Records.LossAccepted)
+			if !strings.Contains(p.Answers.AcceptLoss.Done, "orders-2 takes over with what it holds; commits that only orders-0, orders-1 held are lost") || p.Records.LossAccepted != 5 {
+				t.Errorf("accepted %q, recorded %d", p.Answers.AcceptLoss.Done, p.Records.LossAccepted)
 			}
 			if u := p.Records.Uncovered.Of("orders-0"); u == nil || u.Kind != CauseAccepted {
 				t.Errorf("uncovered: %v", p.Records.Uncovered)

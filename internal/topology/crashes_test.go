@@ -308,8 +308,8 @@ func TestUnstableMemberIsTheLastChoice(t *testing.T) {
 			s := newScene()
 			row.happened(s)
 			p, actions := s.plan()
-			if !strings.Contains(actions, row.wants) || p.SwitchoverRefused != row.refused {
-				t.Errorf("planned %q, refused %q; want %q, %q", actions, p.SwitchoverRefused, row.wants, row.refused)
+			if !strings.Contains(actions, row.wants) || p.Answers.Switchover.Refused != row.refused {
+				t.Errorf("planned %q, refused %q; want %q, %q", actions, p.Answers.Switchover.Refused, row.wants, row.refused)
 			}
 		})
 	}

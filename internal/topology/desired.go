@@ -105,6 +105,14 @@ func (d Desired) Ordinal(member string) (int, bool) {
 	return n, true
 }
 
+// refusesMember refuses a request for a member that the cluster does not have.
+func (d Desired) refusesMember(name string) Answer {
+	if ordinal, ok := d.Ordinal(name); ok && ordinal < d.Replicas {
+		return Answer{}
+	}
+	return refused("%q is no member of this cluster; name one of %s to %s", name, d.MemberName(0), d.MemberName(d.Replicas-1))
+}
+
 // subnetFor returns the subnet in which a new volume of a member is made: round-robin by ordinal, shifted by one
 // for each time that its zone had to be given up.
 func (d Desired) subnetFor(ordinal, shift int) Subnet {

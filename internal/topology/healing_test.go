@@ -349,8 +349,8 @@ func TestSwitchover(t *testing.T) {
 			}
 			row.happened(s)
 			p, actions := s.plan()
-			if actions != row.actions || !strings.Contains(p.SwitchoverRefused, row.refused) || row.refused == "" && p.SwitchoverRefused != "" {
-				t.Errorf("planned %q, want %q; refused %q", actions, row.actions, p.SwitchoverRefused)
+			if actions != row.actions || !strings.Contains(p.Answers.Switchover.Refused, row.refused) || row.refused == "" && p.Answers.Switchover.Refused != "" {
+				t.Errorf("planned %q, want %q; refused %q", actions, row.actions, p.Answers.Switchover.Refused)
 			}
 		})
 	}

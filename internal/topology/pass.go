@@ -108,6 +108,9 @@ func (p *pass) summarise() {
 		}
 	}
 	p.plan.Phase = p.clusterPhase()
+	if to := p.SwitchoverTo; to != "" && to == p.plan.Primary {
+		p.plan.Answers.Switchover.Done = to + " is the primary"
+	}
 }
 
 var waitingReason = map[v1alpha1.Phase]string{

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -116,7 +117,7 @@ type Plan struct {
 	Rollouts []Rollout
 	// Failing is true while the cluster has no primary although it had one and is not hibernating.
 	Failing bool
-	Answers
+	Answers Answers
 	// Quarantined counts the snapshots of rebuilt members.
 	Quarantined int
 	// RequeueAfter is when to look again although nothing was heard.
@@ -125,16 +126,20 @@ type Plan struct {
 	Gone bool
 }
 
-// Answers are what became of requests.
+// Answers are what became of Requests.
 type Answers struct {
-	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.
-	SwitchoverRefused string
-	// RebuildDone is true once the member that a person wants rebuilt was. RebuildRefused says why it cannot be; empty when it can.
-	RebuildDone    bool
-	RebuildRefused string
-	// LossAccepted says what is given up, and who takes over, once a person's word for it is recorded. LossRefused says why it is not.
-	LossAccepted, LossRefused string
+	Switchover, Rebuild, AcceptLoss Answer
 }
+
+// Answer is what became of a request: what was done, or why it is refused. Both are empty while it is open. An answered one is taken back.
+type Answer struct {
+	Done, Refused string
+}
+
+// Given says whether a request is answered.
+func (a Answer) Given() bool { return a != Answer{} }
+
+func refused(format string, args ...any) Answer { return Answer{Refused: fmt.Sprintf(format, args...)} }
 
 // View is a member as people see it.
 type View struct {

@@ -22,10 +22,10 @@ func (p *replication) takeRebuildRequest(primary *Member) {
 	}
 	m, rec := p.Members[p.RebuildMember], p.plan.Records.Members[p.RebuildMember]
 	if m != nil && rec.Rebuild.At != 0 && m.clonedAfter(rec.Rebuild.After) {
-		p.plan.RebuildDone = true
+		p.plan.Answers.Rebuild.Done = fmt.Sprintf("%s; the snapshot of its volume is kept for 7 days", m.Name)
 		return
 	}
-	if p.plan.RebuildRefused = p.refusesRebuild(m, primary); p.plan.RebuildRefused != "" {
+	if p.plan.Answers.Rebuild = p.refusesRebuild(m, primary); p.plan.Answers.Rebuild.Given() {
 		return
 	}
 	if m != nil && m.verified() && !m.blind() && rec.Rebuild.At == 0 {
@@ -44,22 +44,22 @@ func (p *replication) dropRebuildRequests() {
 	}
 }
 
-// refusesRebuild says why the member that a person wants rebuilt is not; empty when it is.
-func (p *replication) refusesRebuild(m, primary *Member) string {
-	ordinal, ok := p.Ordinal(p.RebuildMember)
-	switch {
-	case !ok || ordinal >= p.Replicas:
-		return fmt.Sprintf("%q is no member of this cluster; name one of %s to %s", p.RebuildMember, p.MemberName(0), p.MemberName(p.Replicas-1))
-	case p.Replicas == 1:
-		return fmt.Sprintf("%s is the only member, so there is nothing to copy from; restore the cluster from a backup instead", p.RebuildMember)
-	case p.RebuildMember == primary.Name:
-		return fmt.Sprintf("%s is the primary; switch over to another member first (annotation %s), then ask again", primary.Name, v1alpha1.AnnotationSwitchover)
-	case m != nil && p.answersNobody(m) && p.plan.Records.Members[m.Name].Rebuild.At == 0:
-		return fmt.Sprintf("mysqld of %s does not answer, and only one that answers can be told to copy; end its instance and delete volume %s in EC2, and it gets a new one with a copy of the primary's data", m.Name, m.volume().ID)
-	case m != nil && m.verified() && !m.cloning() && !sameSeries(m.SQL.Version, primary.SQL.Version) && !p.seeding.hasOtherDonor(m):
-		return fmt.Sprintf("%s runs MySQL %s, and no voter of that series can be cloned from%s", m.Name, m.SQL.Version, p.seeding.adviceOnSeries(m, primary))
+// refusesRebuild refuses the rebuild of a member that cannot be rebuilt.
+func (p *replication) refusesRebuild(m, primary *Member) Answer {
+	if answer := p.refusesMember(p.RebuildMember); answer.Given() {
+		return answer
 	}
-	return ""
+	switch {
+	case p.Replicas == 1:
+		return refused("%s is the only member, so there is nothing to copy from; restore the cluster from a backup instead", p.RebuildMember)
+	case p.RebuildMember == primary.Name:
+		return refused("%s is the primary; switch over to another member first (annotation %s), then ask again", primary.Name, v1alpha1.AnnotationSwitchover)
+	case m != nil && p.answersNobody(m) && p.plan.Records.Members[m.Name].Rebuild.At == 0:
+		return refused("mysqld of %s does not answer, and only one that answers can be told to copy; end its instance and delete volume %s in EC2, and it gets a new one with a copy of the primary's data", m.Name, m.volume().ID)
+	case m != nil && m.verified() && !m.cloning() && !sameSeries(m.SQL.Version, primary.SQL.Version) && !p.seeding.hasOtherDonor(m):
+		return refused("%s runs MySQL %s, and no voter of that series can be cloned from%s", m.Name, m.SQL.Version, p.seeding.adviceOnSeries(m, primary))
+	}
+	return Answer{}
 }
 
 // answersNobody says whether mysqld on a member's volume has not answered for a while.
@@ -82,7 +82,7 @@ func (m *Member) clonedAfter(clone string) bool {
 
 // toBeRebuilt says whether a person asked for a member's rebuild, and it is neither done nor refused.
 func (p *replication) toBeRebuilt(m *Member) bool {
-	return p.RebuildMember == m.Name && !p.plan.RebuildDone && p.plan.RebuildRefused == "" && p.plan.Records.Members[m.Name].Rebuild.At != 0
+	return p.RebuildMember == m.Name && !p.plan.Answers.Rebuild.Given() && p.plan.Records.Members[m.Name].Rebuild.At != 0
 }
 
 // needsVote says what a rebuild that a person asked for waits for because the member's vote is needed; empty when it is not. What

@@ -95,11 +95,11 @@ func TestRebuildOnRequest(t *testing.T) {
 			if row.actions == "" && actions != "" || !strings.Contains(actions, row.actions) {
 				t.Errorf("planned %q, want %q", actions, row.actions)
 			}
-			if row.refused == "" && p.RebuildRefused != "" || !strings.Contains(p.RebuildRefused, row.refused) {
-				t.Errorf("refused %q, want %q", p.RebuildRefused, row.refused)
+			if row.refused == "" && p.Answers.Rebuild.Refused != "" || !strings.Contains(p.Answers.Rebuild.Refused, row.refused) {
+				t.Errorf("refused %q, want %q", p.Answers.Rebuild.Refused, row.refused)
 			}
-			if p.RebuildDone != row.done {
-				t.Errorf("done: %t", p.RebuildDone)
+			if (p.Answers.Rebuild.Done != "") != row.done {
+				t.Errorf("done: %q", p.Answers.Rebuild.Done)
 			}
 			for _, v := range p.Members {
 				if row.says != "" && v.Name == s.desired.RebuildMember && !strings.Contains(v.Step.Message, row.says) {

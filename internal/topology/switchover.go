@@ -44,26 +44,8 @@ func (p *handover) handOver() {
 
 // handOverTo plans the switchover that a person asked for, waits until it can be done, or says why it never can.
 func (p *handover) handOverTo(primary *Member, name string) {
-	ordinal, ok := p.Ordinal(name)
-	switch {
-	case !ok || ordinal >= p.Replicas:
-		p.plan.SwitchoverRefused = fmt.Sprintf("%q is no member of this cluster; name one of %s to %s", name, p.MemberName(0), p.MemberName(p.Replicas-1))
-		return
-	case p.Replicas == 1:
-		p.plan.SwitchoverRefused = "there is only one member"
-		return
-	case name == p.plan.Records.HandOverFailed:
-		p.plan.SwitchoverRefused = fmt.Sprintf("the switchover to %s failed, and %s was promoted. Check that %s is well and that XA RECOVER lists no transaction on %s, then ask again", name, primary.Name, name, primary.Name)
-		return
-	}
 	to := p.Members[name]
-	if older := p.olderThan(to, primary); older != nil {
-		p.plan.SwitchoverRefused = fmt.Sprintf("%s runs MySQL %s, and %s, which runs %s, would have to replicate from it: MySQL supports that only the other way round. Ask again when every member runs the same version",
-			name, to.SQL.Version, older.Name, older.SQL.Version)
-		return
-	}
-	if other := p.successor(primary); to != nil && to.unstable() && other != nil && !other.unstable() {
-		p.plan.SwitchoverRefused = fmt.Sprintf("%s: %s; name another member, such as %s", name, to.Unstable, other.Name)
+	if p.plan.Answers.Switchover = p.refusesSwitchover(primary, to, name); p.plan.Answers.Switchover.Given() {
 		return
 	}
 	if why := p.notReadyToLead(to); why.Waits() {
@@ -74,6 +56,25 @@ func (p *handover) handOverTo(primary *Member, name string) {
 		return
 	}
 	p.switchover(primary, to, "asked for by annotation")
+}
+
+// refusesSwitchover refuses a switchover to a member that cannot be the primary.
+func (p *handover) refusesSwitchover(primary, to *Member, name string) Answer {
+	if answer := p.refusesMember(name); answer.Given() {
+		return answer
+	}
+	switch other, older := p.successor(primary), p.olderThan(to, primary); {
+	case p.Replicas == 1:
+		return refused("there is only one member")
+	case name == p.plan.Records.HandOverFailed:
+		return refused("the switchover to %s failed, and %s was promoted. Check that %s is well and that XA RECOVER lists no transaction on %s, then ask again", name, primary.Name, name, primary.Name)
+	case older != nil:
+		return refused("%s runs MySQL %s, and %s, which runs %s, would have to replicate from it: MySQL supports that only the other way round. Ask again when every member runs the same version",
+			name, to.SQL.Version, older.Name, older.SQL.Version)
+	case to != nil && to.unstable() && other != nil && !other.unstable():
+		return refused("%s: %s; name another member, such as %s", name, to.Unstable, other.Name)
+	}
+	return Answer{}
 }
 
 // switchover plans to hand over, unless something else is planned for one of the two.

@@ -220,24 +220,6 @@ func (r *Announcer) Rollout(s *pass.Pass, was v1alpha1.MySQLClusterStatus) {
 	}
 }
 
-// Rebuild tells that the member that a person wanted rebuilt was, or why it was not.
-func (r *Announcer) Rebuild(s *pass.Pass, member, refused string) {
-	if refused != "" {
-		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonRebuildRefused, Act, "No rebuild: %s", Shorten(refused))
-		return
-	}
-	r.Events.Eventf(s.Cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonMemberRebuilt, Act, "Rebuilt %s; the snapshot of its volume is kept for 7 days", member)
-}
-
-// Loss reports that a person gave up voters, or why that was refused.
-func (r *Announcer) Loss(s *pass.Pass, accepted, refused string) {
-	if refused != "" {
-		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonLossRefused, Act, "No loss is accepted: %s", Shorten(refused))
-		return
-	}
-	r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonLossAccepted, Act, "Accepted as asked for: %s", Shorten(accepted))
-}
-
 // TagsRestored tells that tags were put back.
 func (r *Announcer) TagsRestored(s *pass.Pass, id string) {
 	r.Events.Eventf(s.Cluster, nil, corev1.EventTypeNormal, v1alpha1.EventRestoreTags, Act, "Put the tags of %s back: somebody had removed them", id)

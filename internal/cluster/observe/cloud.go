@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -340,18 +338,6 @@ func untag(s *pass.Pass, id string, have, want map[string]string) {
 	if len(lost) > 0 {
 		s.Seen.Untagged = append(s.Seen.Untagged, engine.LostTags{ID: id, Tags: lost})
 	}
-}
-
-// requestsOf are what the annotations ask for. An epoch that is no number is one that no row has.
-func requestsOf(c *v1alpha1.MySQLCluster) topology.Requests {
-	asked := topology.Requests{SwitchoverTo: c.Annotations[v1alpha1.AnnotationSwitchover], RebuildMember: c.Annotations[v1alpha1.AnnotationRebuild]}
-	if text := c.Annotations[v1alpha1.AnnotationAcceptLoss]; text != "" {
-		var err error
-		if asked.AcceptLoss, err = strconv.ParseUint(text, 10, 64); err != nil || asked.AcceptLoss == 0 {
-			asked.AcceptLoss = math.MaxUint64
-		}
-	}
-	return asked
 }
 
 // desiredOf fills in what the spec leaves out.

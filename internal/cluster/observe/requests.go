@@ -2,6 +2,8 @@ package observe
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -9,6 +11,18 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
+
+// requestsOf are what the annotations ask for. An epoch that is no number is one that no row has.
+func requestsOf(c *v1alpha1.MySQLCluster) topology.Requests {
+	asked := topology.Requests{SwitchoverTo: c.Annotations[v1alpha1.AnnotationSwitchover], RebuildMember: c.Annotations[v1alpha1.AnnotationRebuild]}
+	if text := c.Annotations[v1alpha1.AnnotationAcceptLoss]; text != "" {
+		var err error
+		if asked.AcceptLoss, err = strconv.ParseUint(text, 10, 64); err != nil || asked.AcceptLoss == 0 {
+			asked.AcceptLoss = math.MaxUint64
+		}
+	}
+	return asked
+}
 
 // readRequests reads since when a person wants every mysqld to have been restarted, and every certificate to be signed.
 func readRequests(s *pass.Pass) {

@@ -10,32 +10,38 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// Answer removes the annotations of requests that are done or refused.
+// Answer removes the annotations of requests that are done or refused, and reports it. A switchover that is done has an event already.
 func (r *Reporter) Answer(ctx context.Context, s *pass.Pass) error {
 	if s.Deleting() {
 		return nil
 	}
-	if to, refused := s.Desired.SwitchoverTo, s.Plan.SwitchoverRefused; to != "" && (s.Plan.Primary == to || refused != "") {
-		if err := r.removeRequest(ctx, s, v1alpha1.AnnotationSwitchover); err != nil {
+	for _, request := range []struct {
+		annotation string
+		topology.Answer
+		done, doneType, doneWords string
+		refused, refusedWords     string
+	}{
+		{v1alpha1.AnnotationSwitchover, s.Plan.Answers.Switchover, "", "", "", v1alpha1.ReasonSwitchoverRefused, "No switchover: "},
+		{v1alpha1.AnnotationRebuild, s.Plan.Answers.Rebuild, v1alpha1.ReasonMemberRebuilt, corev1.EventTypeNormal, "Rebuilt ",
+			v1alpha1.ReasonRebuildRefused, "No rebuild: "},
+		{v1alpha1.AnnotationAcceptLoss, s.Plan.Answers.AcceptLoss, v1alpha1.ReasonLossAccepted, corev1.EventTypeWarning, "Accepted as asked for: ",
+			v1alpha1.ReasonLossRefused, "No loss is accepted: "},
+	} {
+		if !request.Given() {
+			continue
+		}
+		if err := r.removeRequest(ctx, s, request.annotation); err != nil {
 			return err
 		}
-		if refused != "" {
-			r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonSwitchoverRefused, announce.Act, "No switchover: %s", announce.Shorten(refused))
+		switch {
+		case request.Refused != "":
+			r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, request.refused, announce.Act, "%s", request.refusedWords+announce.Shorten(request.Refused))
+		case request.done != "":
+			r.Events.Eventf(s.Cluster, nil, request.doneType, request.done, announce.Act, "%s", request.doneWords+announce.Shorten(request.Done))
 		}
-	}
-	if member, refused := s.Desired.RebuildMember, s.Plan.RebuildRefused; member != "" && (s.Plan.RebuildDone || refused != "") {
-		if err := r.removeRequest(ctx, s, v1alpha1.AnnotationRebuild); err != nil {
-			return err
-		}
-		r.Announcer.Rebuild(s, member, refused)
-	}
-	if accepted, refused := s.Plan.LossAccepted, s.Plan.LossRefused; s.Desired.AcceptLoss != 0 && (accepted != "" || refused != "") {
-		if err := r.removeRequest(ctx, s, v1alpha1.AnnotationAcceptLoss); err != nil {
-			return err
-		}
-		r.Announcer.Loss(s, accepted, refused)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (p *acks) lowerWait(primary *Member) bool {
 	switch {
 	case s.SourceEnabled && !enabled:
 		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: false, W: want, Alone: !p.Lossless})
-	case enabled && s.WaitCount > want+len(s.Strangers) && p.sufficesFor(row, primary) && p.mayWaitForFewer(primary, row.WaitCount()):
+	case enabled && s.WaitCount > want+len(s.Strangers) && p.suffice(row, primary, "") && p.mayWaitForFewer(primary, row.WaitCount()):
 		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want, len(s.Strangers)})
 	default:
 		return false
@@ -116,9 +116,9 @@ func (p *acks) lowerWait(primary *Member) bool {
 	return true
 }
 
-// sufficesFor says whether as many voters acknowledge at once as a row asks for.
-func (p *acks) sufficesFor(row Membership, primary *Member) bool {
-	return p.acknowledgers(primary, "") >= row.WaitCount()
+// suffice says whether as many voters acknowledge at once as a row asks for, also without one that is to leave (empty for none).
+func (p *acks) suffice(row Membership, primary *Member, leaving string) bool {
+	return p.acknowledgers(primary, leaving) >= row.WaitCount()
 }
 
 // changeIsAcknowledged says whether enough voters hold the row that changes them: they show it, or have received all that the primary
@@ -160,11 +160,11 @@ func (p *acks) leaderDoubted() bool { return p.Lossless && p.plan.Records.Leader
 // the primary shows that row it stays silent: the row that confirms it may wait, and only those who stay may acknowledge that.
 func (p *acks) isNeededAgain(m, primary *Member) bool {
 	return p.Lossless && p.plan.Membership.Has(m.Name) && p.stalledFor(primary, stallPatience) && p.receives(m, primary) && m.SQL.Replication.UpToDate &&
-		p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
+		!p.suffice(*p.plan.Membership, primary, m.Name)
 }
 
 // waitsForNobody says whether commits have waited for long, too few voters acknowledge, and there is no doubt about who leads.
 func (p *acks) waitsForNobody(primary *Member) bool {
 	row := *p.plan.Membership
-	return p.Lossless && row.WaitCount() > 0 && p.Replicas >= 3 && !p.leaderDoubted() && p.stalledFor(primary, bridgePatience) && !p.sufficesFor(row, primary)
+	return p.Lossless && row.WaitCount() > 0 && p.Replicas >= 3 && !p.leaderDoubted() && p.stalledFor(primary, bridgePatience) && !p.suffice(row, primary, "")
 }

@@ -189,5 +189,5 @@ func (p *upgrades) reportTooNew(primary *Member) {
 // waitsForTooNew says whether commits of a primary that can be read by the version asked for wait, and too few voters acknowledge.
 func (p *upgrades) waitsForTooNew(primary *Member) bool {
 	waiting := p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0
-	return waiting && !p.turns.tooNew(primary) && !p.votes.onlyFailed(primary) && !p.acks.sufficesFor(*p.plan.Membership, primary)
+	return waiting && !p.turns.tooNew(primary) && !p.votes.onlyFailed(primary) && !p.acks.suffice(*p.plan.Membership, primary, "")
 }

@@ -138,7 +138,7 @@ func (p *adoption) adopt(primary *Member) {
 func (p *adoption) mayAdopt(primary *Member) bool {
 	row, rec := p.plan.Membership, p.plan.Records
 	settled := !p.unconfirmed && row.Settled() && rec.Leaving == "" && rec.ledLast(primary.Name) && !rec.AloneUnknown
-	return settled && !p.busy(primary.Name) && !p.acks.changingVotes() && (!p.Lossless || p.acks.sufficesFor(*row, primary))
+	return settled && !p.busy(primary.Name) && !p.acks.changingVotes() && (!p.Lossless || p.acks.suffice(*row, primary, ""))
 }
 
 // onlyHolder says whether every other member and voter is reached and holds none of the transactions of one member, neither executed

@@ -43,7 +43,7 @@ func (p *removal) hibernate() {
 // not yet. Where writes wait it is left: nobody would answer the row that says so.
 func (p *removal) leaveMemory() bool {
 	row, writable := p.plan.Membership, p.primaries()
-	if row == nil || len(row.Memory) == 0 || len(writable) != 1 || row.Primary != writable[0].Name || !p.acks.sufficesFor(*row, writable[0]) {
+	if row == nil || len(row.Memory) == 0 || len(writable) != 1 || row.Primary != writable[0].Name || !p.acks.suffice(*row, writable[0], "") {
 		return false
 	}
 	primary := writable[0]

@@ -220,8 +220,7 @@ func (p *replication) resetRelayLog(m, primary *Member) Step {
 
 // dispensed says whether commits are acknowledged by as many other voters as they wait for.
 func (p *replication) dispensed(m, primary *Member) bool {
-	row := p.plan.Membership
-	return p.Lossless && len(row.Voters) > 2 && p.acks.acknowledgers(primary, m.Name) >= row.WaitCount()
+	return p.Lossless && len(p.plan.Membership.Voters) > 2 && p.acks.suffice(*p.plan.Membership, primary, m.Name)
 }
 
 // sameSeries says whether two versions, x.y.z, are of one series, x.y.

@@ -77,7 +77,7 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until no member acknowledges that is not a voter")
 	}
-	if p.Lossless && len(row.Voters) > 1 && (p.acks.acknowledgers(primary, "") < row.With(m.Name, "").WaitCount() || p.Exposure.Departed > 0) {
+	if p.Lossless && len(row.Voters) > 1 && (!p.acks.suffice(row.With(m.Name, ""), primary, "") || p.Exposure.Departed > 0) {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until enough voters acknowledge")
 	}
@@ -113,7 +113,7 @@ func (p *votes) keepWait(primary *Member, admitting bool) {
 	case p.acks.wasReleased(primary):
 		p.standAlone(primary)
 	case p.acks.lowerWait(primary):
-	case p.stalledFor(primary, stallPatience) && p.acks.sufficesFor(row, primary):
+	case p.stalledFor(primary, stallPatience) && p.acks.suffice(row, primary, ""):
 		p.retry(waitMySQL, CommitEmptyTransaction{primary.Name})
 	case !row.Settled() && p.leaverIsSilent(row) && p.acks.changeIsAcknowledged(primary):
 		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
@@ -173,11 +173,10 @@ func (p *votes) votesMayNotChange(m, primary *Member) bool {
 }
 
 // mayRemove says whether the row that takes a member's vote would be acknowledged at once by those who stay, as many as the row
-// before asks for. The last one
-// may go in any case: then the primary stands alone.
+// before asks for. The last one may go in any case: then the primary stands alone.
 func (p *votes) mayRemove(m, primary *Member) bool {
 	row := *p.plan.Membership
-	if !p.Lossless || len(row.Voters) == 2 || p.acks.acknowledgers(primary, m.Name) >= row.WaitCount() {
+	if !p.Lossless || len(row.Voters) == 2 || p.acks.suffice(row, primary, m.Name) {
 		return true
 	}
 	p.waitAtMost(waitMySQL)

@@ -54,13 +54,10 @@ type Options struct {
 
 // Exporter reads the members of a cluster when it is scraped. Close it.
 type Exporter struct {
-	o       Options
-	queries []query
-	pool    *conn.Pool
-
-	mu sync.Mutex
-	// failures are what members failed with last, by name: it is logged when it changes.
-	failures map[string]string
+	o        Options
+	queries  []query
+	pool     *conn.Pool
+	failures Failures
 
 	sharing sync.Mutex
 	readAt  time.Time
@@ -80,7 +77,7 @@ func New(o Options) (*Exporter, error) {
 	pool := conn.NewPool(conn.Options{
 		User: mysql.MetricsUser, DialTimeout: o.MemberTimeout, StatementTimeout: o.MemberTimeout, IdleTimeout: idleTimeout, Clock: o.Clock, Dial: o.Dial,
 	})
-	return &Exporter{o: o, queries: wanted, pool: pool, failures: map[string]string{}}, nil
+	return &Exporter{o: o, queries: wanted, pool: pool, failures: Failures{Logger: o.Logger, Begun: "cannot read metrics", Over: "metrics can be read again"}}, nil
 }
 
 // Close ends the connections.
@@ -118,7 +115,7 @@ func (e *Exporter) collect(m Member, identity mysql.Identity, failed error, into
 	if failed == nil {
 		found, failed = e.ask(ctx, m, identity, labels)
 	}
-	e.report(m.Name, failed)
+	e.failures.Report(m.Name, failed)
 	up := 1.0
 	if failed != nil {
 		up, found = 0, nil
@@ -141,7 +138,7 @@ func (e *Exporter) ask(ctx context.Context, m Member, identity mysql.Identity, l
 			if err != nil && conn.ServerErrorNumber(err) == 0 {
 				return err
 			}
-			e.report(m.Name+" "+q.Name, err)
+			e.failures.Report(m.Name+" "+q.Name, err)
 			success := 1.0
 			if err != nil {
 				success = 0
@@ -154,21 +151,36 @@ func (e *Exporter) ask(ctx context.Context, m Member, identity mysql.Identity, l
 	return found, err
 }
 
-// report logs a failure once, and that it is over.
-func (e *Exporter) report(what string, err error) {
+// Failures logs each failure once, and that it is over. Several may report at the same time.
+type Failures struct {
+	Logger logr.Logger
+	// Begun and Over are the messages.
+	Begun, Over string
+
+	mu sync.Mutex
+	// last is what failed last, with which error; empty for what works.
+	last map[string]string
+}
+
+// Report takes the outcome of what was tried; nil when it worked.
+func (f *Failures) Report(what string, err error) {
 	message := ""
 	if err != nil {
 		message = conn.Reason(err)
 	}
-	e.mu.Lock()
-	changed := e.failures[what] != message
-	e.failures[what] = message
-	e.mu.Unlock()
-	switch {
-	case changed && err != nil:
-		e.o.Logger.Info("cannot read metrics", "of", what, "error", message)
-	case changed:
-		e.o.Logger.Info("metrics can be read again", "of", what)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last[what] == message {
+		return
+	}
+	if f.last == nil {
+		f.last = map[string]string{}
+	}
+	f.last[what] = message
+	if err != nil {
+		f.Logger.Info(f.Begun, "of", what, "error", message)
+	} else {
+		f.Logger.Info(f.Over, "of", what)
 	}
 }
 

@@ -60,8 +60,9 @@ type Options struct {
 
 // Shipper reads the logs of a cluster's members.
 type Shipper struct {
-	o    Options
-	pool *conn.Pool
+	o        Options
+	pool     *conn.Pool
+	failures exporter.Failures
 
 	// parsing is held by who takes a part of a file apart: one at a time, so that the memory grows little with the members. Nobody holds it
 	// while a member is asked, which may not answer.
@@ -85,9 +86,10 @@ func New(o Options) (*Shipper, error) {
 	if o.Interval <= 0 {
 		o.Interval = DefaultInterval
 	}
-	return &Shipper{o: o, pool: conn.NewPool(conn.Options{
+	pool := conn.NewPool(conn.Options{
 		User: mysql.MetricsUser, DialTimeout: timeout, StatementTimeout: timeout, IdleTimeout: idleTimeout, Clock: o.Clock, Dial: o.Dial,
-	})}, nil
+	})
+	return &Shipper{o: o, pool: pool, failures: exporter.Failures{Logger: o.Logger, Begun: "cannot read a log", Over: "the log can be read again"}}, nil
 }
 
 // Run reads until ctx ends, the members side by side.
@@ -117,11 +119,10 @@ func (s *Shipper) follow(ctx context.Context, m exporter.Member) {
 			sources[log] = &file{name: "general.log", event: "wait/io/file/sql/query_log", format: generalFormat, since: began, parsing: &s.parsing}
 		}
 	}
-	failures := map[string]string{}
 	for ctx.Err() == nil {
 		for log, source := range sources {
 			err := s.read(ctx, m, log, source)
-			s.report(failures, log+" log of "+m.Name, err)
+			s.failures.Report(log+" log of "+m.Name, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -169,21 +170,4 @@ func (s *Shipper) write(e Entry) {
 	encoder := json.NewEncoder(s.o.Output)
 	encoder.SetEscapeHTML(false) // people search for statements
 	_ = encoder.Encode(e)        // nothing in it can fail but the output
-}
-
-// report logs a failure once, and that it is over.
-func (s *Shipper) report(failures map[string]string, what string, err error) {
-	message := ""
-	if err != nil {
-		message = conn.Reason(err)
-	}
-	if failures[what] == message {
-		return
-	}
-	failures[what] = message
-	if err != nil {
-		s.o.Logger.Info("cannot read a log", "of", what, "error", message)
-	} else {
-		s.o.Logger.Info("the log can be read again", "of", what)
-	}
 }

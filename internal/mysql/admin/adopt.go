@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -66,14 +65,8 @@ func refuseUnadoptable(ctx context.Context, s *conn.Session) error {
 // made again when they are needed.
 func dropForeignAccounts(ctx context.Context, s *conn.Session) error {
 	var accounts []conn.Account
-	err := s.Rows(ctx, `SELECT User, Host FROM mysql.user WHERE User IN ('nairobi_operator', 'nairobi_replication', 'nairobi_backup', 'nairobi_metrics') AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil, func(rows *sql.Rows) error {
-		var a conn.Account
-		if err := rows.Scan(&a.User, &a.Host); err != nil {
-			return err
-		}
-		accounts = append(accounts, a)
-		return nil
-	})
+	err := s.Rows(ctx, `SELECT User, Host FROM mysql.user WHERE User IN ('nairobi_operator', 'nairobi_replication', 'nairobi_backup', 'nairobi_metrics') AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil,
+		conn.Append(&accounts, func(a *conn.Account) []any { return []any{&a.User, &a.Host} }))
 	if err != nil {
 		return fmt.Errorf("list the accounts: %w", err)
 	}

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -247,14 +246,8 @@ func openChanges(ctx context.Context, s *conn.Session) ([]hold, error) {
 func holds(ctx context.Context, s *conn.Session, condition string) ([]hold, error) {
 	var found []hold
 	err := s.Rows(ctx, `SELECT DISTINCT PROCESSLIST_ID, OWNER_EVENT_ID FROM performance_schema.metadata_locks JOIN performance_schema.threads ON THREAD_ID = OWNER_THREAD_ID
-		WHERE LOCK_STATUS = 'GRANTED' AND `+condition+` AND `+conn.OfClients, nil, func(rows *sql.Rows) error {
-		var h hold
-		if err := rows.Scan(&h.session, &h.statement); err != nil {
-			return err
-		}
-		found = append(found, h)
-		return nil
-	})
+		WHERE LOCK_STATUS = 'GRANTED' AND `+condition+` AND `+conn.OfClients, nil,
+		conn.Append(&found, func(h *hold) []any { return []any{&h.session, &h.statement} }))
 	if err != nil {
 		return nil, fmt.Errorf("look for what holds up the demotion: %w", err)
 	}

@@ -2,7 +2,6 @@ package conn
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -11,14 +10,7 @@ import (
 // EndSessions kills the sessions whose ids a query finds, and counts them.
 func EndSessions(ctx context.Context, s *Session, which string) (ended int, err error) {
 	var found []uint64
-	err = s.Rows(ctx, which, nil, func(rows *sql.Rows) error {
-		var id uint64
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		found = append(found, id)
-		return nil
-	})
+	err = s.Rows(ctx, which, nil, Append(&found, func(id *uint64) []any { return []any{id} }))
 	if err != nil {
 		return 0, fmt.Errorf("look for sessions in the way: %w", err)
 	}

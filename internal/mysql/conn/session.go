@@ -316,6 +316,18 @@ func (s *Session) Rows(ctx context.Context, query string, args []any, scan func(
 	return b.note(s.each(b.ctx, query, args, scan))
 }
 
+// Append reads each row of Rows into one more element of all, which fields says the places of.
+func Append[T any](all *[]T, fields func(*T) []any) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var one T
+		if err := rows.Scan(fields(&one)...); err != nil {
+			return err
+		}
+		*all = append(*all, one)
+		return nil
+	}
+}
+
 // LongRows is rows without a time-out of its own.
 func (s *Session) LongRows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	if err := s.Err(); err != nil {

@@ -76,28 +76,20 @@ func (r *definitionReader) all(ctx context.Context, query string, scan func(*sql
 }
 
 func (r *definitionReader) referenceSystems(ctx context.Context) error {
-	return r.all(ctx, "SELECT SRS_ID, SRS_NAME, ORGANIZATION, ORGANIZATION_COORDSYS_ID, DEFINITION, DESCRIPTION FROM information_schema.ST_SPATIAL_REFERENCE_SYSTEMS ORDER BY SRS_ID", func(rows *sql.Rows) error {
-		var one ReferenceSystem
-		if err := rows.Scan(&one.ID, &one.Name, &one.Organization, &one.OrganizationID, &one.Definition, &one.Description); err != nil {
-			return err
-		}
-		r.found.ReferenceSystems = append(r.found.ReferenceSystems, one)
-		return nil
-	})
+	return r.all(ctx, "SELECT SRS_ID, SRS_NAME, ORGANIZATION, ORGANIZATION_COORDSYS_ID, DEFINITION, DESCRIPTION FROM information_schema.ST_SPATIAL_REFERENCE_SYSTEMS ORDER BY SRS_ID",
+		conn.Append(&r.found.ReferenceSystems, func(one *ReferenceSystem) []any {
+			return []any{&one.ID, &one.Name, &one.Organization, &one.OrganizationID, &one.Definition, &one.Description}
+		}))
 }
 
 func (r *definitionReader) tablespaces(ctx context.Context) error {
 	return r.all(ctx, `SELECT t.NAME, f.FILE_NAME, t.ZIP_PAGE_SIZE, t.AUTOEXTEND_SIZE, t.ENCRYPTION = 'Y', e.ENGINE_ATTRIBUTE
 		FROM information_schema.INNODB_TABLESPACES t JOIN information_schema.FILES f ON f.TABLESPACE_NAME = t.NAME AND f.FILE_TYPE = 'TABLESPACE'
 		LEFT JOIN information_schema.TABLESPACES_EXTENSIONS e ON e.TABLESPACE_NAME = t.NAME
-		WHERE t.SPACE_TYPE = 'General' AND t.NAME <> 'mysql' ORDER BY t.NAME`, func(rows *sql.Rows) error {
-		var one Tablespace
-		if err := rows.Scan(&one.Name, &one.File, &one.BlockSize, &one.AutoextendSize, &one.Encrypted, &one.EngineAttribute); err != nil {
-			return err
-		}
-		r.found.Tablespaces = append(r.found.Tablespaces, one)
-		return nil
-	})
+		WHERE t.SPACE_TYPE = 'General' AND t.NAME <> 'mysql' ORDER BY t.NAME`,
+		conn.Append(&r.found.Tablespaces, func(one *Tablespace) []any {
+			return []any{&one.Name, &one.File, &one.BlockSize, &one.AutoextendSize, &one.Encrypted, &one.EngineAttribute}
+		}))
 }
 
 func (r *definitionReader) systemRows(ctx context.Context) error {
@@ -131,14 +123,8 @@ func (r *definitionReader) systemTable(ctx context.Context, t systemTable) (Syst
 }
 
 func (r *definitionReader) databases(ctx context.Context) error {
-	err := r.all(ctx, "SELECT SCHEMA_NAME, IFNULL(OPTIONS, '') LIKE '%READ ONLY=1%' FROM information_schema.SCHEMATA_EXTENSIONS WHERE SCHEMA_NAME NOT IN "+systemSchemas+" ORDER BY SCHEMA_NAME", func(rows *sql.Rows) error {
-		var one DatabaseOptions
-		if err := rows.Scan(&one.Name, &one.ReadOnly); err != nil {
-			return err
-		}
-		r.found.Databases = append(r.found.Databases, one)
-		return nil
-	})
+	err := r.all(ctx, "SELECT SCHEMA_NAME, IFNULL(OPTIONS, '') LIKE '%READ ONLY=1%' FROM information_schema.SCHEMATA_EXTENSIONS WHERE SCHEMA_NAME NOT IN "+systemSchemas+" ORDER BY SCHEMA_NAME",
+		conn.Append(&r.found.Databases, func(one *DatabaseOptions) []any { return []any{&one.Name, &one.ReadOnly} }))
 	for i, one := range r.found.Databases {
 		if err == nil {
 			var name string
@@ -161,14 +147,8 @@ var programQueries = []string{
 
 func (r *definitionReader) programs(ctx context.Context) error {
 	for _, query := range programQueries {
-		err := r.all(ctx, query, func(rows *sql.Rows) error {
-			var p Program
-			if err := rows.Scan(&p.Kind, &p.Database, &p.Name, &p.Definer, &p.AlteredAt); err != nil {
-				return err
-			}
-			r.found.Programs = append(r.found.Programs, p)
-			return nil
-		})
+		err := r.all(ctx, query,
+			conn.Append(&r.found.Programs, func(p *Program) []any { return []any{&p.Kind, &p.Database, &p.Name, &p.Definer, &p.AlteredAt} }))
 		if conn.IsServerError(err, erUnknownTable) {
 			continue // MySQL 8.4 has no libraries
 		}

@@ -100,14 +100,8 @@ const systemSchemas = "('mysql', 'sys', 'information_schema', 'performance_schem
 // Databases returns the databases that are backed up: all but MySQL's own.
 func (v *Visit) Databases(ctx context.Context) ([]string, error) {
 	var names []string
-	err := v.s.Rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN "+systemSchemas+" ORDER BY SCHEMA_NAME", nil, func(rows *sql.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		names = append(names, name)
-		return nil
-	})
+	err := v.s.Rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN "+systemSchemas+" ORDER BY SCHEMA_NAME", nil,
+		conn.Append(&names, func(name *string) []any { return []any{name} }))
 	return names, err
 }
 
@@ -132,14 +126,7 @@ type reading func(ctx context.Context, query string, args []any, scan func(*sql.
 
 func (v *Visit) tableNames(ctx context.Context, read reading, query string) ([]Table, error) {
 	var tables []Table
-	err := read(ctx, query, nil, func(rows *sql.Rows) error {
-		var t Table
-		if err := rows.Scan(&t.Database, &t.Name); err != nil {
-			return err
-		}
-		tables = append(tables, t)
-		return nil
-	})
+	err := read(ctx, query, nil, conn.Append(&tables, func(t *Table) []any { return []any{&t.Database, &t.Name} }))
 	return tables, err
 }
 

@@ -148,28 +148,14 @@ func join(accounts []conn.Account) string {
 
 func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]conn.Account, error) {
 	var found []conn.Account
-	err := v.s.Rows(ctx, query, args, func(rows *sql.Rows) error {
-		var a conn.Account
-		if err := rows.Scan(&a.User, &a.Host); err != nil {
-			return err
-		}
-		found = append(found, a)
-		return nil
-	})
+	err := v.s.Rows(ctx, query, args, conn.Append(&found, func(a *conn.Account) []any { return []any{&a.User, &a.Host} }))
 	return found, err
 }
 
 // lines reads rows of one column.
 func (v *Visit) lines(ctx context.Context, query string) ([]string, error) {
 	var lines []string
-	err := v.s.Rows(ctx, query, nil, func(rows *sql.Rows) error {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return err
-		}
-		lines = append(lines, line)
-		return nil
-	})
+	err := v.s.Rows(ctx, query, nil, conn.Append(&lines, func(line *string) []any { return []any{line} }))
 	return lines, err
 }
 

@@ -26,10 +26,7 @@ func ArchiveClaim(cluster string) string { return spoolVolume + "-" + ArchiveNam
 
 // ArchiveReport is where the archive's pod reports. What the pod wrote into it is the pod's.
 func ArchiveReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
-	return corev1ac.ConfigMap(ArchiveName(c.Name), c.Namespace).
-		WithLabels(Labels(c, ComponentArchive)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c))
+	return ours(corev1ac.ConfigMap(ArchiveName(c.Name), c.Namespace), c, ComponentArchive)
 }
 
 // Archive is the StatefulSet whose one pod archives the cluster's binary log. Its claim goes with it.
@@ -65,10 +62,7 @@ func Archive(c *v1alpha1.MySQLCluster, t task.Task, images Images, storage resou
 		claim.WithStorageClassName(class)
 	}
 	selector := map[string]string{v1alpha1.LabelCluster: c.Name, v1alpha1.LabelComponent: ComponentArchive}
-	return appsv1ac.StatefulSet(ArchiveName(c.Name), c.Namespace).
-		WithLabels(Labels(c, ComponentArchive)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(appsv1ac.StatefulSet(ArchiveName(c.Name), c.Namespace), c, ComponentArchive).
 		WithSpec(appsv1ac.StatefulSetSpec().
 			WithReplicas(1).
 			WithServiceName(c.Name).

@@ -84,10 +84,7 @@ func BackupTLSSecret(c *v1alpha1.MySQLCluster, cert, key, ca []byte) *corev1ac.S
 // BackupServiceAccount is who the backup pods are. With IRSA its annotation names their IAM role.
 func BackupServiceAccount(c *v1alpha1.MySQLCluster, roleARN string) *corev1ac.ServiceAccountApplyConfiguration {
 	name := NamesOf(c.Name).BackupAccount
-	account := corev1ac.ServiceAccount(name, c.Namespace).
-		WithLabels(Labels(c, ComponentBackup)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c))
+	account := ours(corev1ac.ServiceAccount(name, c.Namespace), c, ComponentBackup)
 	if roleARN != "" {
 		account.WithAnnotations(map[string]string{"eks.amazonaws.com/role-arn": roleARN})
 	}
@@ -99,10 +96,7 @@ func BackupServiceAccount(c *v1alpha1.MySQLCluster, roleARN string) *corev1ac.Se
 // RBAC cannot bind making an object to a name, nor reporting to the objects of one cluster.
 func BackupRole(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleApplyConfiguration {
 	names := NamesOf(c.Name)
-	return rbacv1ac.Role(names.BackupAccount, c.Namespace).
-		WithLabels(Labels(c, ComponentBackup)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(rbacv1ac.Role(names.BackupAccount, c.Namespace), c, ComponentBackup).
 		WithRules(
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups").WithVerbs("get", "create"),
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups/status").WithVerbs("patch"),
@@ -113,10 +107,7 @@ func BackupRole(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleApplyConfiguration {
 // BackupRoleBinding gives them that.
 func BackupRoleBinding(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleBindingApplyConfiguration {
 	name := NamesOf(c.Name).BackupAccount
-	return rbacv1ac.RoleBinding(name, c.Namespace).
-		WithLabels(Labels(c, ComponentBackup)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(rbacv1ac.RoleBinding(name, c.Namespace), c, ComponentBackup).
 		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(name)).
 		WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(name).WithNamespace(c.Namespace))
 }
@@ -161,17 +152,11 @@ func Verification(c *v1alpha1.MySQLCluster, t task.Task, paused bool, images Ima
 
 // VerificationReport is where its pods report. What they wrote into it is theirs.
 func VerificationReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
-	return corev1ac.ConfigMap(VerifyName(c.Name), c.Namespace).
-		WithLabels(Labels(c, ComponentVerify)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c))
+	return ours(corev1ac.ConfigMap(VerifyName(c.Name), c.Namespace), c, ComponentVerify)
 }
 
 func cronJob(c *v1alpha1.MySQLCluster, name string, when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, component string, paused bool, spec *batchv1ac.JobSpecApplyConfiguration) *batchv1ac.CronJobApplyConfiguration {
-	return batchv1ac.CronJob(name, c.Namespace).
-		WithLabels(Labels(c, component)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(batchv1ac.CronJob(name, c.Namespace), c, component).
 		WithSpec(batchv1ac.CronJobSpec().
 			WithSchedule(string(when)).
 			WithTimeZone(string(zone)).
@@ -208,20 +193,14 @@ func RecoveryJob(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv1
 		return nil, err
 	}
 	name := NamesOf(c.Name).Recovery
-	return batchv1ac.Job(name, c.Namespace).
-		WithLabels(Labels(c, ComponentRecovery)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(batchv1ac.Job(name, c.Namespace), c, ComponentRecovery).
 		WithSpec(spec.WithBackoffLimit(recoveryRetries)), nil
 }
 
 // RecoveryReport is where that Job reports. What the pod wrote into it is the pod's.
 func RecoveryReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
 	name := NamesOf(c.Name).Recovery
-	return corev1ac.ConfigMap(name, c.Namespace).
-		WithLabels(Labels(c, ComponentRecovery)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c))
+	return ours(corev1ac.ConfigMap(name, c.Namespace), c, ComponentRecovery)
 }
 
 // jobSpec describes a Job of one pod that does one task.

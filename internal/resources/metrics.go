@@ -84,10 +84,7 @@ func Metrics(c *v1alpha1.MySQLCluster, m *v1alpha1.MonitoringSpec, image string)
 		WithContainers(container).
 		WithVolumes(corev1ac.Volume().WithName(tlsVolume).
 			WithSecret(corev1ac.SecretVolumeSource().WithSecretName(*MetricsTLSSecret(c, nil, nil, nil).Name).WithDefaultMode(0o440)))
-	return appsv1ac.Deployment(MetricsName(c.Name), c.Namespace).
-		WithLabels(Labels(c, ComponentMetrics)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(appsv1ac.Deployment(MetricsName(c.Name), c.Namespace), c, ComponentMetrics).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(1).
 			// Two pods would export each member twice.

@@ -67,6 +67,18 @@ func mark(c *v1alpha1.MySQLCluster) map[string]string {
 	return map[string]string{v1alpha1.AnnotationClusterUID: string(c.UID)}
 }
 
+// object is what can be marked as a cluster's.
+type object[T any] interface {
+	WithLabels(map[string]string) T
+	WithAnnotations(map[string]string) T
+	WithOwnerReferences(...*metav1ac.OwnerReferenceApplyConfiguration) T
+}
+
+// ours gives an object the labels of a component, the mark and the owner.
+func ours[T object[T]](o T, c *v1alpha1.MySQLCluster, component string) T {
+	return o.WithLabels(Labels(c, component)).WithAnnotations(mark(c)).WithOwnerReferences(owner(c))
+}
+
 // owner returns the reference that makes the cluster the one controller of an object, so that garbage collection removes
 // it with the cluster. It is written by hand because an object from a cache may lack its kind.
 func owner(c *v1alpha1.MySQLCluster) *metav1ac.OwnerReferenceApplyConfiguration {

@@ -106,10 +106,7 @@ func MembersConfigMap(c *v1alpha1.MySQLCluster, members []byte) *corev1ac.Config
 }
 
 func secret(c *v1alpha1.MySQLCluster, name, component string, kind corev1.SecretType) *corev1ac.SecretApplyConfiguration {
-	return corev1ac.Secret(name, c.Namespace).
-		WithLabels(Labels(c, component)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(corev1ac.Secret(name, c.Namespace), c, component).
 		WithType(kind)
 }
 

@@ -44,10 +44,7 @@ func Services(c *v1alpha1.MySQLCluster) []*corev1ac.ServiceApplyConfiguration {
 }
 
 func service(c *v1alpha1.MySQLCluster, name, component string) *corev1ac.ServiceApplyConfiguration {
-	return corev1ac.Service(name, c.Namespace).
-		WithLabels(Labels(c, component)).
-		WithAnnotations(mark(c)).
-		WithOwnerReferences(owner(c)).
+	return ours(corev1ac.Service(name, c.Namespace), c, component).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
 			// Said although they are the defaults, so that nobody else's word stands. The members are on no node of Kubernetes.

@@ -210,39 +210,48 @@ func (d *dump) checkProgram(ctx context.Context, server string) error {
 	return nil
 }
 
-// watch ends the dump when it stands still, and tells of its progress.
+// watch ends the dump when it stands still, and reports its progress.
 func (d *dump) watch(ctx context.Context, estimate int64) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
+	stop := follow(ctx, &d.read, d.o.Clock, d.o.StallTimeout, func(read int64) {
+		d.mu.Lock()
+		table := d.reader.at()
+		d.mu.Unlock()
+		if d.o.Progress != nil {
+			d.o.Progress(Progress{Bytes: read, Estimate: estimate, Table: table})
+		}
+	}, func() bool { cancel(d.stalled()); return false })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// follow calls moved whenever a count has changed, once a second at most, and stalled after each time of timeout (0: never) in which it has
+// not. It ends with ctx, with stop, or when stalled returns false.
+func follow(ctx context.Context, count *atomic.Int64, clock clock.PassiveClock, timeout time.Duration, moved func(int64), stalled func() bool) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
-		last, since := int64(-1), d.o.Clock.Now()
+		last, since := int64(-1), clock.Now()
 		for {
 			select {
-			case <-done:
-				return
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
 			}
-			switch now := d.read.Load(); {
+			switch now := count.Load(); {
 			case now != last:
-				last, since = now, d.o.Clock.Now()
-				d.mu.Lock()
-				table := d.reader.at()
-				d.mu.Unlock()
-				if d.o.Progress != nil {
-					d.o.Progress(Progress{Bytes: now, Estimate: estimate, Table: table})
+				last, since = now, clock.Now()
+				moved(now)
+			case timeout > 0 && clock.Since(since) >= timeout:
+				if !stalled() {
+					return
 				}
-			case d.o.StallTimeout > 0 && d.o.Clock.Since(since) >= d.o.StallTimeout:
-				cancel(d.stalled())
-				return
+				since = clock.Now()
 			}
 		}
 	})
-	return ctx, func() { close(done); group.Wait(); cancel(nil) }
+	return func() { cancel(); group.Wait() }
 }
 
 // stalled says who kept the dump from going on: the member, when mysqldump waits for it; whoever holds it up, while it is to stand

@@ -185,39 +185,19 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watch tells of the progress, and ends the load when it stands still, unless the server is known to work.
+// watch reports the progress, and ends the load when it stands still, unless the server is known to work.
 func (l loading) watch(ctx context.Context, cancel context.CancelCauseFunc, taken *atomic.Int64, works func() bool) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		last, since := int64(-1), l.clock.Now()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			switch now := taken.Load(); {
-			case now != last:
-				last, since = now, l.clock.Now()
-				if l.progress != nil {
-					l.progress(Progress{Bytes: now, Estimate: l.manifest.Dump.Bytes})
-				}
-			case l.stallTimeout > 0 && l.clock.Since(since) >= l.stallTimeout:
-				if works() {
-					since = l.clock.Now()
-					continue
-				}
-				cancel(fmt.Errorf("%w for %s", ErrStalled, l.stallTimeout))
-				return
-			}
+	return follow(ctx, taken, l.clock, l.stallTimeout, func(taken int64) {
+		if l.progress != nil {
+			l.progress(Progress{Bytes: taken, Estimate: l.manifest.Dump.Bytes})
 		}
-	}()
-	return func() { close(done); <-ended }
+	}, func() bool {
+		if works() {
+			return true
+		}
+		cancel(fmt.Errorf("%w for %s", ErrStalled, l.stallTimeout))
+		return false
+	})
 }
 
 // large returns which tables have so many rows that their keys are built after them.

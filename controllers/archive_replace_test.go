@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
@@ -205,9 +206,9 @@ func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	}
 	// What its pod did not say to be stored may be missing.
 	for _, row := range []struct {
-		report pass.ArchiveReport
+		report archive.Report
 		told   bool
-	}{{pass.ArchiveReport{}, true}, {pass.ArchiveReport{At: time.Now(), Error: "no bucket"}, true}, {pass.ArchiveReport{At: time.Now()}, true}, {pass.ArchiveReport{At: time.Now(), Ended: true}, false}} {
+	}{{archive.Report{}, true}, {archive.Report{At: time.Now(), Error: "no bucket"}, true}, {archive.Report{At: time.Now()}, true}, {archive.Report{At: time.Now(), Ended: true}, false}} {
 		a.reports(row.report)
 		a.cache.Backups.ArchiveEnding = true
 		a.r.backups.Archive.ReportEnded(t.Context(), s, "")

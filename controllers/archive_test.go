@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
@@ -102,7 +103,7 @@ func (a *annals) set() *appsv1.StatefulSet {
 }
 
 // reports writes what the pod says.
-func (a *annals) reports(report pass.ArchiveReport) {
+func (a *annals) reports(report archive.Report) {
 	a.t.Helper()
 	text, err := json.Marshal(report)
 	must(a.t, err)
@@ -138,7 +139,7 @@ func TestTheArchiveHasItsPod(t *testing.T) {
 		t.Errorf("the claim is %+v", claim)
 	}
 	// Drift is put back, and what the pod reported stays.
-	a.reports(pass.ArchiveReport{At: a.clock.Now(), CoveredUntil: a.clock.Now()})
+	a.reports(archive.Report{At: a.clock.Now(), CoveredUntil: a.clock.Now()})
 	set.Spec.Replicas = ptr.To[int32](0)
 	must(t, kube.Update(t.Context(), set))
 	a.pass()
@@ -160,7 +161,7 @@ func TestAnArchiveThatNeverReports(t *testing.T) {
 	a.clock = clocktesting.NewFakePassiveClock(time.Now())
 	a.r.Clock = a.clock
 	a.pass()
-	a.reports(pass.ArchiveReport{At: a.clock.Now().Add(-time.Hour), CoveredUntil: a.clock.Now().Add(-time.Hour), FirstRecoverable: a.clock.Now().Add(-2 * time.Hour)})
+	a.reports(archive.Report{At: a.clock.Now().Add(-time.Hour), CoveredUntil: a.clock.Now().Add(-time.Hour), FirstRecoverable: a.clock.Now().Add(-2 * time.Hour)})
 	if c := a.pass(); c.Reason != v1alpha1.ReasonArchiveStarting || a.cluster.Status.Backup.FirstRecoverablePoint != nil {
 		t.Errorf("an old report counts: %+v, %v", c, a.cluster.Status.Backup.FirstRecoverablePoint)
 	}
@@ -276,27 +277,27 @@ func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 	a.clock = clocktesting.NewFakePassiveClock(now)
 	a.r.Clock = a.clock
 	for name, row := range map[string]struct {
-		report pass.ArchiveReport
+		report archive.Report
 		status metav1.ConditionStatus
 		reason string
 		says   string
 	}{
-		"a gap after the fact":            {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Missing: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "no longer in the bucket: uuid:5"},
-		"nothing but trouble":             {pass.ArchiveReport{At: now, Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "nothing is archived yet: AccessDenied: access is denied"},
-		"all is well":                     {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-11 * time.Second), FirstRecoverable: now.Add(-time.Hour)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
-		"a failover for a moment":         {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-time.Minute), FirstRecoverable: now.Add(-time.Hour), Error: "the primary does not take writes", Reason: "NoPrimary"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
-		"a bucket that is not open":       {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-time.Hour), Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "AccessDenied: access is denied"},
-		"behind without an error":         {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "not archived yet"},
-		"a pod that is silent":            {pass.ArchiveReport{At: now.Add(-time.Hour), CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "has not reported"},
-		"no base yet":                     {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "no backup to begin with"},
-		"a gap":                           {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Gap: "uuid:7-9"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "purged before they were archived: uuid:7-9"},
-		"a loss":                          {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
-		"a pod that has just begun":       {pass.ArchiveReport{At: now, CoveredUntil: now}, metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "looked through"},
-		"a bucket that refuses to delete": {pass.ArchiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Kept: "access is denied"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "old segments stay: access is denied"},
-		"not looked through for a moment": {pass.ArchiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-6 * time.Minute)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
-		"not looked through for long":     {pass.ArchiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "whether segments are missing is not known"},
-		"never looked through":            {pass.ArchiveReport{At: now, CoveredUntil: now, Unread: "access is denied", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "access is denied"},
-		"a gap with its bridge":           {pass.ArchiveReport{At: now, CoveredUntil: now, Gap: "uuid:7-9", FirstRecoverable: now}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a gap after the fact":            {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true, Missing: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "no longer in the bucket: uuid:5"},
+		"nothing but trouble":             {archive.Report{At: now, Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "nothing is archived yet: AccessDenied: access is denied"},
+		"all is well":                     {archive.Report{At: now, CoveredUntil: now.Add(-11 * time.Second), FirstRecoverable: now.Add(-time.Hour)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a failover for a moment":         {archive.Report{At: now, CoveredUntil: now.Add(-time.Minute), FirstRecoverable: now.Add(-time.Hour), Error: "the primary does not take writes", Reason: "NoPrimary"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a bucket that is not open":       {archive.Report{At: now, CoveredUntil: now.Add(-time.Hour), Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "AccessDenied: access is denied"},
+		"behind without an error":         {archive.Report{At: now, CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "not archived yet"},
+		"a pod that is silent":            {archive.Report{At: now.Add(-time.Hour), CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "has not reported"},
+		"no base yet":                     {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "no backup to begin with"},
+		"a gap":                           {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true, Gap: "uuid:7-9"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "purged before they were archived: uuid:7-9"},
+		"a loss":                          {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
+		"a pod that has just begun":       {archive.Report{At: now, CoveredUntil: now}, metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "looked through"},
+		"a bucket that refuses to delete": {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Kept: "access is denied"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "old segments stay: access is denied"},
+		"not looked through for a moment": {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-6 * time.Minute)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"not looked through for long":     {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "whether segments are missing is not known"},
+		"never looked through":            {archive.Report{At: now, CoveredUntil: now, Unread: "access is denied", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "access is denied"},
+		"a gap with its bridge":           {archive.Report{At: now, CoveredUntil: now, Gap: "uuid:7-9", FirstRecoverable: now}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a.reports(row.report)
@@ -350,14 +351,14 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	})
 	a.pass()
 	a.clock.SetTime(a.clock.Now().Add(time.Minute)) // the StatefulSet is as old as the API server says: what is reported is younger
-	a.reports(pass.ArchiveReport{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
+	a.reports(archive.Report{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
 	a.pass()
 	if got := a.bases(); len(got) != 0 {
 		t.Fatalf("with a bucket that does not exist: %v", got)
 	}
 	want := func(what string, n int) {
 		t.Helper()
-		a.reports(pass.ArchiveReport{At: a.clock.Now(), BaseNeeded: true})
+		a.reports(archive.Report{At: a.clock.Now(), BaseNeeded: true})
 		a.pass()
 		a.pass()
 		if got := a.bases(); len(got) != n {

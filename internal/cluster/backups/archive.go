@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -160,7 +161,7 @@ func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
 }
 
 // mayBeBase says whether a dump is, or may become, what the archive begins with. One that was taken before a gap is none, however new.
-func mayBeBase(b *v1alpha1.MySQLBackup, report *pass.ArchiveReport, now time.Time) bool {
+func mayBeBase(b *v1alpha1.MySQLBackup, report *archive.Report, now time.Time) bool {
 	retryLater := isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause
 	switch {
 	case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
@@ -196,7 +197,7 @@ func unhealthy(reason, message string) *verdict {
 }
 
 // judgeArchive says how an archive is, by its pod's last report, nil for none, and since when there is a pod that could report.
-func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) verdict {
+func (r *Archive) judgeArchive(report *archive.Report, since time.Time) verdict {
 	now := r.Clock.Now()
 	if report == nil {
 		if !since.IsZero() && now.Sub(since) > ArchiveLate {
@@ -204,7 +205,7 @@ func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) verd
 		}
 		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive's pod has not reported yet"}
 	}
-	for _, judge := range []func(*pass.ArchiveReport, time.Time) *verdict{judgeStandstill, judgeBase, judgeProgress} {
+	for _, judge := range []func(*archive.Report, time.Time) *verdict{judgeStandstill, judgeBase, judgeProgress} {
 		if v := judge(report, now); v != nil {
 			return *v
 		}
@@ -217,7 +218,7 @@ func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) verd
 }
 
 // judgeStandstill returns what keeps the archive from growing, nil for nothing.
-func judgeStandstill(report *pass.ArchiveReport, now time.Time) *verdict {
+func judgeStandstill(report *archive.Report, now time.Time) *verdict {
 	switch {
 	case report.CoveredUntil.IsZero() && report.Error != "":
 		return unhealthy(v1alpha1.ReasonArchiveBehind, fmt.Sprintf("nothing is archived yet: %s: %s", report.Reason, report.Error))
@@ -230,7 +231,7 @@ func judgeStandstill(report *pass.ArchiveReport, now time.Time) *verdict {
 }
 
 // judgeBase returns what an archive lacks that has no backup to begin with, nil for one that has.
-func judgeBase(report *pass.ArchiveReport, _ time.Time) *verdict {
+func judgeBase(report *archive.Report, _ time.Time) *verdict {
 	if !report.BaseNeeded {
 		return nil
 	}
@@ -241,7 +242,7 @@ func judgeBase(report *pass.ArchiveReport, _ time.Time) *verdict {
 }
 
 // judgeProgress returns how far an archive that grows is behind or not looked through, nil for one of which everything is known.
-func judgeProgress(report *pass.ArchiveReport, now time.Time) *verdict {
+func judgeProgress(report *archive.Report, now time.Time) *verdict {
 	switch {
 	case now.Sub(report.CoveredUntil) > ArchiveLate:
 		return unhealthy(v1alpha1.ReasonArchiveBehind, "what was written after "+report.CoveredUntil.UTC().Format(time.RFC3339)+" is not archived yet")
@@ -254,7 +255,7 @@ func judgeProgress(report *pass.ArchiveReport, now time.Time) *verdict {
 }
 
 // breaks are the ways in which the archive has a break.
-func breaks(report *pass.ArchiveReport) (missing []string) {
+func breaks(report *archive.Report) (missing []string) {
 	if report.Gap != "" {
 		missing = append(missing, "purged before they were archived: "+report.Gap)
 	}

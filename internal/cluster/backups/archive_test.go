@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestMayBeBase(t *testing.T) {
 	const server = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 	now := time.Now()
-	report := &pass.ArchiveReport{BaseNeeded: true, Anchor: server + ":1-20"}
+	report := &archive.Report{BaseNeeded: true, Anchor: server + ":1-20"}
 	for name, row := range map[string]struct {
 		age   time.Duration
 		phase v1alpha1.BackupPhase

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,7 +80,7 @@ func archiveTask(c *v1alpha1.MySQLCluster, storage resource.Quantity) task.Task 
 }
 
 // archiveReport reads what the archive's pod said last; nil before it said anything.
-func (r *Archive) archiveReport(ctx context.Context, s *pass.Pass) (*pass.ArchiveReport, error) {
+func (r *Archive) archiveReport(ctx context.Context, s *pass.Pass) (*archive.Report, error) {
 	var cm corev1.ConfigMap
 	key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: resources.ArchiveName(s.Cluster.Name)}
 	if err := r.Client.Get(ctx, key, &cm); err != nil {
@@ -89,7 +90,7 @@ func (r *Archive) archiveReport(ctx context.Context, s *pass.Pass) (*pass.Archiv
 	if text == "" {
 		return nil, nil //nolint:nilnil // there is none yet
 	}
-	var report pass.ArchiveReport
+	var report archive.Report
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", key.Name, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
@@ -130,7 +131,7 @@ type Backups struct {
 	// Verification is what the pod that verified a backup last reported, nil for none.
 	Verification map[string]string
 	// Archived is what the archive's pod reported, nil before it did; ArchiveSince is when its StatefulSet was made.
-	Archived     *ArchiveReport
+	Archived     *archive.Report
 	ArchiveSince time.Time
 	// ArchiveEnds is true while the archive of a cluster that goes is waited for. Written by execute.
 	ArchiveEnds bool
@@ -284,25 +285,6 @@ func (s *Pass) SetRecords(records topology.ClusterRecord) { s.Stored.Set(records
 
 // Record returns what is remembered of a member at the moment.
 func (s *Pass) Record(member string) topology.MemberRecord { return s.Records().Members[member] }
-
-// ArchiveReport is what the archive's pod reports (archive.Report).
-type ArchiveReport struct {
-	At               time.Time `json:"at"`
-	Segments         uint64    `json:"segments"`
-	CoveredUntil     time.Time `json:"coveredUntil"`
-	Anchor           string    `json:"anchor"`
-	BaseNeeded       bool      `json:"baseNeeded"`
-	FirstRecoverable time.Time `json:"firstRecoverable"`
-	Gap              string    `json:"gap"`
-	Lost             string    `json:"lost"`
-	Missing          string    `json:"missing"`
-	Kept             string    `json:"kept"`
-	Unread           string    `json:"unread"`
-	UnreadSince      time.Time `json:"unreadSince"`
-	Error            string    `json:"error"`
-	Reason           string    `json:"reason"`
-	Ended            bool      `json:"ended"`
-}
 
 // KeyOf is the key under which everything in memory is kept for a cluster.
 func KeyOf(uid types.UID) string { return string(uid) }

@@ -179,7 +179,7 @@ func (k *Looks) take(m *topology.Member, l *look, p LookPorts) error {
 
 // sqlOf translates what the SQL plane saw into the planner's words.
 func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topology.SQL {
-	sql := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason, Version: release(o.Version)}
+	sql := topology.SQL{Access: o.Access, Reason: o.Reason, Version: release(o.Version)}
 	if o.Access != mysql.AccessVerified {
 		return sql
 	}
@@ -191,19 +191,11 @@ func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topol
 		}
 		return set
 	}
-	sql.ServerUUID, sql.Start = o.ServerUUID, topology.Start(o.Start)
+	sql.ServerUUID, sql.Start = o.ServerUUID, o.Start
 	sql.Writable = !o.ReadOnly
 	sql.Executed, sql.Purged, sql.Waiting = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged), parse("gtid_owned", o.Waiting)
-	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
-		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients,
-		OffTimes: o.SemiSync.OffTimes}
-	for _, stranger := range o.SemiSync.Strangers {
-		sql.SemiSync.Strangers = append(sql.SemiSync.Strangers, topology.Stranger(stranger))
-	}
-	sql.MembershipKnown = o.MembershipKnown
-	if o.Membership != nil {
-		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W, Memory: o.Membership.Memory}
-	}
+	sql.SemiSync = o.SemiSync
+	sql.Membership, sql.MembershipKnown = (*topology.Membership)(o.Membership), o.MembershipKnown
 	if rep := o.Replication; rep != nil {
 		sql.Replication = &topology.Replication{
 			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,

@@ -134,7 +134,7 @@ type SemiSync struct {
 	ReplicaEnabled, ReplicaActive bool
 	// WaitCount is how many acknowledgements a commit waits for.
 	WaitCount int
-	// Clients is the source's count of acknowledging replicas. After a freeze it can be too high: prove nothing by it (fact 26).
+	// Clients is the source's count of acknowledging replicas, never too low. After a freeze it can be too high: prove nothing by it (fact 26).
 	Clients int
 	// Strangers are the sessions, in order, that read this source's binary log with semi-sync on and do not belong to the
 	// replication account of the members. The source counts their acknowledgements like a voter's.
@@ -145,13 +145,17 @@ type SemiSync struct {
 
 // Membership is the one row that says who votes: its content at one epoch.
 type Membership struct {
+	// Epoch grows by one with every change and every promotion.
 	Epoch uint64
-	// Primary is the member that was promoted last.
+	// Primary is the member that was promoted last. A member that is writable under a row that names another has not
+	// had its own promotion acknowledged yet.
 	Primary string
-	Voters  []string
-	// Previous are the voters before the last change, until a second row confirms that the change is acknowledged.
+	// Voters are the members whose acknowledgements count, the primary included.
+	Voters []string
+	// Previous are the voters before the last change, until a second row confirms that the change was acknowledged: a row
+	// that only crash recovery committed must not be believed alone. Meanwhile whatever is proven is proven under both.
 	Previous []string
-	// W is how many acknowledgements the primary waits for.
+	// W is how many replicas must acknowledge a commit before its client is answered.
 	W int
 	// Memory is, by voter, the name of the memory in which it held all that it had acknowledged. A voter that is not in it acknowledges
 	// only what is on its disk.

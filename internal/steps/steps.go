@@ -60,18 +60,13 @@ type Server interface {
 // the outcome when there is one soon, and nil when the write goes on by itself.
 type Detach func(write func(context.Context) error) error
 
-// row translates the planner's membership into the SQL plane's.
-func row(m topology.Membership) mysql.Membership {
-	return mysql.Membership{Epoch: m.Epoch, Primary: m.Primary, Voters: m.Voters, Previous: m.Previous, W: m.W, Memory: m.Memory}
-}
-
 // Bootstrap makes the first primary. Nobody else votes yet, so it waits for nobody.
 func Bootstrap(ctx context.Context, m Server, a topology.Bootstrap) error {
 	if err := m.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
 	first := topology.Membership{Epoch: 1, Primary: a.Member, Voters: []string{a.Member}, W: topology.WaitFor(1)}
-	return m.WriteMembership(ctx, 0, row(first))
+	return m.WriteMembership(ctx, 0, mysql.Membership(first))
 }
 
 // ApplyReceived has a member whose applier stopped apply what it received.
@@ -123,7 +118,7 @@ func recordPrimary(ctx context.Context, m Server, from uint64, next topology.Mem
 	if from >= next.Epoch {
 		return fmt.Errorf("%w: its membership row is of epoch %d, not before %d", ErrNotAsPlanned, from, next.Epoch)
 	}
-	write := func(ctx context.Context) error { return m.WriteMembership(ctx, from, row(next)) }
+	write := func(ctx context.Context) error { return m.WriteMembership(ctx, from, mysql.Membership(next)) }
 	if !semiSync {
 		return write(ctx)
 	}

@@ -31,10 +31,10 @@ func AdmitVoter(ctx context.Context, primary, m Server, a topology.AdmitVoter) e
 			return err
 		}
 	}
-	if err := primary.WriteMembership(ctx, a.From.Epoch, row(a.Next)); err != nil {
+	if err := primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership(a.Next)); err != nil {
 		return err
 	}
-	if err := primary.WriteMembership(ctx, a.Next.Epoch, row(a.Settled)); err != nil || !a.SemiSync {
+	if err := primary.WriteMembership(ctx, a.Next.Epoch, mysql.Membership(a.Settled)); err != nil || !a.SemiSync {
 		return err
 	}
 	return m.SetAcknowledging(ctx, true)
@@ -52,10 +52,10 @@ func holdsWhatPrimaryHad(ctx context.Context, primary, m Server, name string) er
 // RemoveVoter takes the vote of a member that gives no acknowledgement any more. Both rows are written under the old wait
 // count, so that whoever is promoted under the old row would hold them; LowerSourceWait comes after it.
 func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {
-	if err := primary.WriteMembership(ctx, a.From.Epoch, row(a.Next)); err != nil {
+	if err := primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership(a.Next)); err != nil {
 		return err
 	}
-	return primary.WriteMembership(ctx, a.Next.Epoch, row(a.Settled))
+	return primary.WriteMembership(ctx, a.Next.Epoch, mysql.Membership(a.Settled))
 }
 
 // Certify writes the row that says in which memory voters acknowledge. What the voter that it is about may have acknowledged before it was
@@ -70,7 +70,7 @@ func Certify(ctx context.Context, primary, voter Server, a topology.Certify) err
 			return err
 		}
 	}
-	err := primary.WriteMembership(ctx, a.From.Epoch, row(a.Next))
+	err := primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership(a.Next))
 	if errors.Is(err, mysql.ErrEpochChanged) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func Certify(ctx context.Context, primary, voter Server, a topology.Certify) err
 
 // SettleVoters confirms a change of the voters that was acknowledged and then cut off.
 func SettleVoters(ctx context.Context, primary Server, a topology.SettleVoters) error {
-	return primary.WriteMembership(ctx, a.From.Epoch, row(a.Next))
+	return primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership(a.Next))
 }
 
 // RemoveAllVoters makes the primary the only voter, when nobody is left to acknowledge: it stops waiting, and so answers the
@@ -102,5 +102,5 @@ func RemoveAllVoters(ctx context.Context, primary Server, a topology.RemoveAllVo
 			return fmt.Errorf("%w: its membership row cannot be read", ErrNotAsPlanned)
 		}
 	}
-	return primary.WriteMembership(ctx, o.Membership.Epoch, row(a.Next))
+	return primary.WriteMembership(ctx, o.Membership.Epoch, mysql.Membership(a.Next))
 }

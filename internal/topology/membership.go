@@ -3,26 +3,12 @@ package topology
 import (
 	"maps"
 	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // Membership says who may acknowledge a commit: the row that the database itself keeps.
-type Membership struct {
-	// Epoch grows by one with every change and every promotion.
-	Epoch uint64
-	// Primary is the member that was promoted last. A member that is writable under a row that names another has not
-	// had its own promotion acknowledged yet.
-	Primary string
-	// Voters are the members whose acknowledgements count, the primary included.
-	Voters []string
-	// Previous are the voters before the last change, until a second row confirms that the change was acknowledged: a row
-	// that only crash recovery committed must not be believed alone. Meanwhile whatever is proven is proven under both.
-	Previous []string
-	// W is how many replicas must acknowledge a commit before its client is answered.
-	W int
-	// Memory is, by voter, the memory in which it held all that it had acknowledged. A voter that is not in it acknowledges only what is on
-	// its disk.
-	Memory map[string]string
-}
+type Membership mysql.Membership
 
 // NobodyAnswers is a wait count that no cluster can meet: a source that waits for so many acknowledgements answers no commit any more.
 const NobodyAnswers = 1000

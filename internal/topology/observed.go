@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // Observed is everything that a pass saw, read once, before anything is decided.
@@ -203,37 +204,32 @@ func (v Volume) gone() bool {
 	return v.State == volumeDeleting || v.State == volumeDeleted
 }
 
-// Access says how far a connection to a member's mysqld got.
-type Access string
+// What is decided on as a member said it.
+type (
+	Access   = mysql.Access
+	Start    = mysql.Start
+	SemiSync = mysql.SemiSync
+	Stranger = mysql.Stranger
+)
 
 const (
 	// AccessNone: nobody tried, there is no address yet.
-	AccessNone Access = ""
-	// AccessSilent: no answer within the time-out.
-	AccessSilent Access = "Silent"
-	// AccessRefused: the instance answers, mysqld does not.
-	AccessRefused Access = "Refused"
-	// AccessUnverified: mysqld answers, but not yet with a certificate of the cluster's CA.
-	AccessUnverified Access = "Unverified"
-	// AccessDenied: mysqld answers over verified TLS and refuses the operator.
-	AccessDenied Access = "Denied"
-	// AccessVerified: mysqld answers over verified TLS.
-	AccessVerified Access = "Verified"
-)
+	AccessNone       Access = ""
+	AccessSilent            = mysql.AccessSilent
+	AccessRefused           = mysql.AccessRefused
+	AccessUnverified        = mysql.AccessUnverified
+	AccessDenied            = mysql.AccessDenied
+	AccessVerified          = mysql.AccessVerified
 
-// Start is a start of mysqld.
-type Start struct {
-	// StartedAt is when it was, to the second; zero while unknown.
-	StartedAt time.Time
-	// Run tells it from another, see mysql.Start; 0 while unknown.
-	Run int64
-	// Memory names the memory of the run, in which what it received may be that its relay log has not on disk. Empty while it has no name.
-	Memory string
-	// Boot names the boot of the instance in which the run began. Empty when the instance does not report it.
-	Boot string
-	// ShutDown is true when the run of mysqld in front of this one ended with a complete shutdown.
-	ShutDown bool
-}
+	ioOn         = mysql.IOOn
+	ioConnecting = mysql.IOConnecting
+	ioOff        = mysql.IOOff
+
+	cloneInProgress  = mysql.CloneInProgress
+	cloneCompleted   = mysql.CloneCompleted
+	cloneFailed      = mysql.CloneFailed
+	cloneInterrupted = mysql.CloneInterrupted
+)
 
 // SQL is what a member's mysqld said of itself.
 type SQL struct {
@@ -356,37 +352,6 @@ type Backlog struct {
 	Applier Applier
 }
 
-// Replication.IOState as performance_schema spells it.
-const (
-	ioOn         = "ON"
-	ioConnecting = "CONNECTING"
-	ioOff        = "OFF"
-)
-
-// SemiSync is a member's semi-synchronous replication, both sides of it.
-type SemiSync struct {
-	SourceEnabled bool
-	// ReplicaEnabled is the setting, ReplicaActive whether the running IO thread acknowledges: a changed setting counts
-	// only from the thread's next start on.
-	ReplicaEnabled bool
-	ReplicaActive  bool
-	WaitCount      int
-	// Clients is how many replicas acknowledge to this source, as it counts them: never too low.
-	Clients int
-	// Strangers are the sessions of replicas that acknowledge to this source and are no members, in order.
-	Strangers []Stranger
-	// OffTimes counts how often semi-sync was switched off on the source since mysqld started.
-	OffTimes int
-}
-
-// Stranger is the session of a replica that acknowledges and is no member.
-type Stranger struct {
-	// Session is its connection id: a replica that connects again has another one.
-	Session uint64
-	// Account is whose session it is, as user@host.
-	Account string
-}
-
 // Clone is the progress of a CLONE.
 type Clone struct {
 	State   string // Not Started, In Progress, Completed, Failed, Interrupted
@@ -396,14 +361,6 @@ type Clone struct {
 	// Began is when it began, as the server says: it tells one CLONE from another.
 	Began string
 }
-
-// The states that decisions depend on. Interrupted is the SQL plane's own word for a CLONE whose server was killed.
-const (
-	cloneInProgress  = "In Progress"
-	cloneCompleted   = "Completed"
-	cloneFailed      = "Failed"
-	cloneInterrupted = "Interrupted"
-)
 
 // verified says whether mysqld answers over verified TLS.
 func (m *Member) verified() bool { return m.SQL.Access == AccessVerified }

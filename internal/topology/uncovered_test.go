@@ -31,8 +31,8 @@ func TestExposure(t *testing.T) {
 		"it had been off before anybody saw":    {func(s *SemiSync) { s.OffTimes = 3 }, func(s *SemiSync) { s.OffTimes = 3 }, ""},
 		"mysqld was restarted since":            {func(s *SemiSync) { s.OffTimes = 3 }, nil, ""},
 		"it waits for too few":                  {nil, func(s *SemiSync) { s.WaitCount = 0 }, "rpl_semi_sync_source_wait_for_replica_count"},
-		"a stranger acknowledges":               {nil, func(s *SemiSync) { s.Strangers = []Stranger{{7, "etl@10.0.9.1"}} }, "etl@10.0.9.1"},
-		"a stranger, and it waits for one more": {nil, func(s *SemiSync) { s.Strangers, s.WaitCount = []Stranger{{7, "etl@10.0.9.1"}}, 2 }, ""},
+		"a stranger acknowledges":               {nil, func(s *SemiSync) { s.Strangers = []Stranger{{Session: 7, Account: "etl@10.0.9.1"}} }, "etl@10.0.9.1"},
+		"a stranger, and it waits for one more": {nil, func(s *SemiSync) { s.Strangers, s.WaitCount = []Stranger{{Session: 7, Account: "etl@10.0.9.1"}}, 2 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h CommitHistory
@@ -181,7 +181,7 @@ func TestRivalsAreNoted(t *testing.T) {
 	if p, _ := s.plan(); len(p.Records.Uncovered) > 0 {
 		t.Errorf("remembered: %+v", p.Records.Uncovered)
 	}
-	s.member(0).SQL.SemiSync.Strangers = []Stranger{{7, "etl@10.0.9.1"}}
+	s.member(0).SQL.SemiSync.Strangers = []Stranger{{Session: 7, Account: "etl@10.0.9.1"}}
 	if p, _ := s.plan(); p.Records.Uncovered.Of("orders-0") == nil {
 		t.Errorf("remembered: %+v", p.Records.Uncovered)
 	}
@@ -272,7 +272,7 @@ func TestWhatNobodyObservedIsNotProven(t *testing.T) {
 
 // TestTheDepartedAreRemembered until enough voters hold all that they can have received.
 func TestTheDepartedAreRemembered(t *testing.T) {
-	first, second := Stranger{7, "etl@10.0.9.1"}, Stranger{8, "etl@10.0.9.1"}
+	first, second := Stranger{Session: 7, Account: "etl@10.0.9.1"}, Stranger{Session: 8, Account: "etl@10.0.9.1"}
 	for name, row := range map[string]struct {
 		wait      int // of the primary at first
 		strangers [][]Stranger
@@ -355,7 +355,7 @@ func TestStrangersAreOutwaited(t *testing.T) {
 			semi := &s.member(0).SQL.SemiSync
 			semi.WaitCount = row.wait
 			for id := range row.strangers {
-				semi.Strangers = append(semi.Strangers, Stranger{uint64(id), "etl@10.0.9.1"}) //nolint:gosec // an index
+				semi.Strangers = append(semi.Strangers, Stranger{Session: uint64(id), Account: "etl@10.0.9.1"}) //nolint:gosec // an index
 			}
 			row.changed(s)
 			p, actions := s.plan()

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -27,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/host"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/kube"
 )
 
@@ -50,15 +50,9 @@ const (
 type Watch struct {
 	api      v1.API
 	began    time.Time
-	programs []running
+	programs []*host.Attended
 	folder   string
 	pages    *pages
-}
-
-// running is a program, and what is closed when it has ended.
-type running struct {
-	process *os.Process
-	ended   <-chan struct{}
 }
 
 // Start starts both, and returns when they answer. Their files are in a folder of their own, which Close removes.
@@ -144,40 +138,16 @@ func (w *Watch) run(ctx context.Context, lab *deploy.Lab, name, address string, 
 	if err != nil {
 		return err
 	}
-	log, err := os.Create(filepath.Join(w.folder, name+".log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	binary := strings.TrimSpace(string(path))
 	words := append([]string{"--target", strconv.Itoa(lab.NodePID), "--net", "--",
 		"unshare", "--mount", "sh", "-c", besideItsShare, "sh", filepath.Join(filepath.Dir(filepath.Dir(binary)), "share"),
 		binary, "--web.listen-address=" + address}, args...)
-	program := exec.CommandContext(context.WithoutCancel(ctx), "nsenter", words...)
-	program.Stdout, program.Stderr = log, log
-	program.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := program.Start(); err != nil {
+	program, err := host.Attend(exec.CommandContext(context.WithoutCancel(ctx), "nsenter", words...), filepath.Join(w.folder, name+".log"))
+	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	go func() {
-		_ = program.Wait() // it is killed in the end, or ends by itself: then its log says why
-		close(ended)
-	}()
-	w.programs = append(w.programs, running{program.Process, ended})
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for !answers(ctx, "http://"+address+"/-/ready") {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		case <-time.After(Interval / 20):
-			continue
-		}
-		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("it does not get ready: %s", said)
-	}
-	return nil
+	w.programs = append(w.programs, program)
+	return program.Await(ctx, startTimeout, func(ctx context.Context) bool { return answers(ctx, "http://"+address+"/-/ready") })
 }
 
 func answers(ctx context.Context, url string) bool {
@@ -198,8 +168,7 @@ func answers(ctx context.Context, url string) bool {
 func (w *Watch) Close() error {
 	var errs []error
 	for _, program := range w.programs {
-		_ = program.process.Kill() // it may have ended
-		<-program.ended
+		program.Kill()
 	}
 	if w.pages != nil {
 		errs = append(errs, w.pages.close())

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/host"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 	// Region is what it says of its buckets.
 	Region = "us-east-1"
 
-	host         = "127.0.0.1"
+	loopback     = "127.0.0.1"
 	startTimeout = time.Minute
 )
 
@@ -42,8 +42,7 @@ type Server struct {
 	CABundle string
 
 	dir     string
-	process *os.Process
-	ended   chan struct{}
+	program *host.Attended
 }
 
 // Start starts a gateway without buckets. It is built when it is not in the cache, and ends with this process, however that ends.
@@ -56,7 +55,7 @@ func Start(ctx context.Context) (s *Server, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("build versitygw: %w", err)
 	}
-	s = &Server{ended: make(chan struct{})}
+	s = &Server{}
 	if s.dir, err = os.MkdirTemp("", "versitygw-"); err != nil {
 		return nil, err
 	}
@@ -72,39 +71,30 @@ func Start(ctx context.Context) (s *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	address := net.JoinHostPort(host, port)
+	address := net.JoinHostPort(loopback, port)
 	s.Endpoint = "https://" + address
 	program := exec.CommandContext(context.WithoutCancel(ctx), strings.TrimSpace(string(path)), "--port", address, "--quiet", "--keep-alive", //nolint:gosec // our own tool
 		"--access", AccessKeyID, "--secret", SecretAccessKey, "--region", Region,
 		"--cert", filepath.Join(s.dir, "cert.pem"), "--key", filepath.Join(s.dir, "key.pem"),
 		// Not every file system has extended attributes, in which it would keep them otherwise.
 		"posix", "--sidecar", filepath.Join(s.dir, "metadata"), filepath.Join(s.dir, "buckets"))
-	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if s.program, err = host.Attend(program, filepath.Join(s.dir, "log")); err != nil {
+		return nil, err
+	}
+	err = s.program.Await(ctx, startTimeout, func(ctx context.Context) bool {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		return err == nil && conn.Close() == nil
+	})
 	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	program.Stdout, program.Stderr = log, log
-	program.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := program.Start(); err != nil {
-		return nil, err
-	}
-	s.process = program.Process
-	go func() {
-		_ = program.Wait() // it is killed in the end, or its log says why
-		close(s.ended)
-	}()
-	if err := s.await(ctx, address); err != nil {
-		_ = s.process.Kill()
-		said, _ := os.ReadFile(log.Name())
-		return nil, fmt.Errorf("start versitygw: %w: %s", err, said)
+		s.program.Kill()
+		return nil, fmt.Errorf("start versitygw: %w", err)
 	}
 	return s, nil
 }
 
 // makeFiles makes the certificate and the folders.
 func (s *Server) makeFiles() error {
-	bundle, key, err := cert.GenerateSelfSignedCertKey(host, []net.IP{net.ParseIP(host)}, nil)
+	bundle, key, err := cert.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, nil)
 	if err != nil {
 		return err
 	}
@@ -124,32 +114,13 @@ func (s *Server) makeFiles() error {
 
 // freePort returns a port that nobody uses now.
 func freePort(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", host+":0")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", loopback+":0")
 	if err != nil {
 		return "", err
 	}
 	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	return port, err
-}
-
-// await returns when the gateway takes connections.
-func (s *Server) await(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-s.ended:
-			return err
-		case <-ctx.Done():
-			return err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // MakeBucket makes a bucket.
@@ -166,7 +137,6 @@ func (s *Server) MakeBucket(ctx context.Context, name string) error {
 
 // Stop ends the gateway and removes what it stored.
 func (s *Server) Stop() error {
-	_ = s.process.Kill() // it may have ended
-	<-s.ended
+	s.program.Kill()
 	return os.RemoveAll(s.dir)
 }

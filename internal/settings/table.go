@@ -6,6 +6,7 @@ package settings
 import (
 	"cmp"
 	"embed"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -79,14 +80,7 @@ func Facts(series, name string) (Fact, bool) {
 }
 
 // Names returns every name that a series knows, sorted.
-func Names(series string) []string {
-	var names []string
-	for name := range facts()[series] {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names(series string) []string { return slices.Sorted(maps.Keys(facts()[series])) }
 
 // Decision is what the operator does with a setting.
 type Decision struct {

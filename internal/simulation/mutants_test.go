@@ -278,8 +278,8 @@ var mutants = []mutant{
 		name: "an instance that is stopping counts as stopped",
 		at:   101,
 		file: observedFile,
-		old:  "if in.State != stateStopped && in.State != stateTerminated {",
-		new:  "if in.State == stateRunning || in.State == statePending {",
+		old:  "return in.State != stateStopped && in.State != stateTerminated })",
+		new:  "return in.State == stateRunning || in.State == statePending })",
 	},
 	{
 		name: "a newcomer is admitted while a stranger acknowledges",

@@ -312,15 +312,7 @@ func (s *mysqld) setWait(n int) {
 // knows says whether the server has a transaction or lies to itself that it has: by GTID.
 func (s *mysqld) knows(id int) bool {
 	st := s.st
-	if s.w.ledger.knows(st.executed.bitset, id) || s.w.ledger.knows(st.retrieved.bitset, id) {
-		return true
-	}
-	for _, prepared := range st.binlog[st.committed:] {
-		if prepared == id {
-			return true
-		}
-	}
-	return false
+	return s.w.ledger.knows(st.executed.bitset, id) || s.w.ledger.knows(st.retrieved.bitset, id) || slices.Contains(st.binlog[st.committed:], id)
 }
 
 // observation is what the server says of itself when it is asked.

@@ -388,12 +388,7 @@ func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State
 // halted says whether every instance of the member is confirmed off: stopped, or gone for good. One that is shutting down
 // still runs.
 func (m *Member) halted() bool {
-	for _, in := range m.Instances {
-		if in.State != stateStopped && in.State != stateTerminated {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State != stateStopped && in.State != stateTerminated })
 }
 
 // running says whether EC2 calls an instance of the member running.

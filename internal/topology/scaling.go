@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -161,17 +162,8 @@ func (p *scaling) lastSnapshot(m *Member, prefix string) Step {
 
 // nothingLeft says whether EC2 shows nothing of a member any more.
 func (st *state) nothingLeft(m *Member) bool {
-	for _, in := range m.Instances {
-		if in.State != stateTerminated {
-			return false
-		}
-	}
-	for _, v := range m.Volumes {
-		if v.State != volumeDeleted {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State != stateTerminated }) &&
+		!slices.ContainsFunc(m.Volumes, func(v Volume) bool { return v.State != volumeDeleted })
 }
 
 // dropAbsent forgets the members that spec.replicas does not ask for and of which nothing is left but what EC2 still shows

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -207,15 +208,8 @@ func (a *attempt) again(ctx context.Context, member string, failure error) error
 }
 
 func worthAnother(err error) bool {
-	if backup.Sick(err) || errors.Is(err, mysql.ErrBlocked) {
-		return true
-	}
-	for _, final := range []error{errNotOurs, store.ErrDenied, store.ErrNoBucket, store.ErrFull, store.ErrUnavailable, backup.ErrStalled} {
-		if errors.Is(err, final) {
-			return false
-		}
-	}
-	return true
+	final := []error{errNotOurs, store.ErrDenied, store.ErrNoBucket, store.ErrFull, store.ErrUnavailable, backup.ErrStalled}
+	return backup.Sick(err) || errors.Is(err, mysql.ErrBlocked) || !slices.ContainsFunc(final, func(f error) bool { return errors.Is(err, f) })
 }
 
 func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, members []backup.Member, tried map[string]error, before error) (backup.Manifest, string, error) {

@@ -3,6 +3,7 @@ package backups
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,10 +163,7 @@ func isArchiveClaim(claim *corev1.PersistentVolumeClaim, c *v1alpha1.MySQLCluste
 	if claim.Labels[v1alpha1.LabelCluster] != c.Name || claim.Labels[v1alpha1.LabelComponent] != resources.ComponentArchive {
 		return false
 	}
-	for _, by := range claim.OwnerReferences {
-		if by.Kind != "StatefulSet" || by.Name != resources.ArchiveName(c.Name) || !strings.HasPrefix(by.APIVersion, appsv1.GroupName+"/") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(claim.OwnerReferences, func(by metav1.OwnerReference) bool {
+		return by.Kind != "StatefulSet" || by.Name != resources.ArchiveName(c.Name) || !strings.HasPrefix(by.APIVersion, appsv1.GroupName+"/")
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
@@ -97,15 +98,9 @@ func (r *Restorer) backupNamed(ctx context.Context, s *pass.Pass) (*v1alpha1.MyS
 // firstVolumeMade says whether the volume that is made from the source is there.
 func firstVolumeMade(s *pass.Pass) bool {
 	m := s.Observed.Members[s.Desired.MemberName(0)]
-	if m == nil {
-		return false
-	}
-	for _, v := range m.Volumes {
-		if v.State != inventory.VolumeDeleting && v.State != inventory.VolumeDeleted {
-			return true
-		}
-	}
-	return false
+	return m != nil && slices.ContainsFunc(m.Volumes, func(v topology.Volume) bool {
+		return v.State != inventory.VolumeDeleting && v.State != inventory.VolumeDeleted
+	})
 }
 
 // turnDown notes what only a person can change.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -52,13 +53,7 @@ func Reason(err error) string { return localPort.ReplaceAllString(err.Error(), "
 
 // IsServerError says whether err is an answer of the server's with one of these numbers.
 func IsServerError(err error, numbers ...uint16) bool {
-	number := ServerErrorNumber(err)
-	for _, n := range numbers {
-		if number == n {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(numbers, ServerErrorNumber(err))
 }
 
 // IsRefusal says whether an error is an answer of the server's: it refuses a statement.

@@ -26,7 +26,9 @@ func TestConflictIsNoFailure(t *testing.T) {
 	refused := apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mysqlbackups").GroupResource(), b.Name, nil)
 	for _, answer := range []error{refused, apierrors.NewInternalError(context.Canceled)} {
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b.DeepCopy()).WithStatusSubresource(b).WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error { return answer },
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return answer
+			},
 		}).Build()
 		r := &Supervisor{Client: c, Clock: clock.RealClock{}}
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})

@@ -160,6 +160,10 @@ failed-upgrade: deps ## On the lab: an upgrade whose second member fails, and bo
 CHAOS_FAULTS ?= 100
 BENCH_TIMES  ?= 20
 
+.PHONY: alerts
+alerts: deps ## Each alert made to fire on the lab by its fault, and to end: an hour. ALERTS_FLAGS="-only Archive" for some; "-quiet 2h" for a day without any.
+	@hack/with-lab.sh go run ./test/chaos/alarm $(ALERTS_FLAGS)
+
 .PHONY: chaos
 chaos: deps ## Faults on real parts under a write load, the ledger compared after each. CHAOS_FAULTS=100 NAIROBI_SEED=number.
 	@hack/with-lab.sh go run ./test/chaos/soak -faults $(CHAOS_FAULTS) $(if $(NAIROBI_SEED),-seed $(NAIROBI_SEED)) $(CHAOS_FLAGS)

@@ -69,6 +69,13 @@ func Changes(cut bool) []Fault {
 	return faults
 }
 
+// OrdinaryDay are the changes that no alert is for: all that succeed at the first try.
+func OrdinaryDay() []Fault {
+	return slices.DeleteFunc(Changes(false)[plainSwitchovers-1:], func(f Fault) bool { return f.Name == calledOffName })
+}
+
+const calledOffName = "version that does not start, called off"
+
 func changes() []change {
 	return []change{
 		{name: "dynamic setting", make: setting("max_connections", "70", "60")},
@@ -79,7 +86,7 @@ func changes() []change {
 		{name: "volumes grow", make: grow},
 		{name: "instance type", make: instanceType},
 		{name: "version", make: version},
-		{name: "version that does not start, called off", make: calledOff},
+		{name: calledOffName, make: calledOff},
 		{name: "3 to 5 members", make: replicas(5), members: 5},
 		{name: "5 to 2 members", make: replicas(2), members: 2},
 		{name: "2 to 3 members", make: replicas(3), members: 3},

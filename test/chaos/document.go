@@ -11,6 +11,8 @@ const (
 	PartChaos = "chaos"
 	PartPower = "power"
 	PartBench = "bench-failover"
+	// PartAlarms is in docs/runbooks/README.md.
+	PartAlarms = "alarms"
 	// PartChanges begins the names of the tables of changes: plain, and with power cuts.
 	PartChanges = "changes-"
 )

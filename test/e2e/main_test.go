@@ -80,7 +80,7 @@ func setUp(ctx context.Context) (err error) {
 	if err := lab.Deploy(ctx, orders.Namespace); err != nil {
 		return err
 	}
-	watch, err = insights.Start(ctx, lab)
+	watch, err = insights.Start(ctx, lab, insights.Options{})
 	return err
 }
 

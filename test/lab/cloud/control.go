@@ -47,7 +47,7 @@ func (c *Cloud) faults() []fault {
 		{"mendall", "end every cut and part; names nobody", func(ctx context.Context, _, _ string) error { return c.MendAll(ctx) }},
 		{"kill", "kill the processes of a unit", c.KillUnit},
 		{"poweroff", "let the guest shut itself down", one(c.PowerOff)},
-		{"fill", "leave no room on the data volume", one(c.Fill)},
+		{"fill", "leave no room on the data volume, or so many percent (other)", c.Fill},
 		{"drain", "end fill", one(c.Drain)},
 		{"spoil", "put something that fails in the place of a program (other is its path in the guest)", c.Spoil},
 	}

@@ -194,7 +194,7 @@ func oneWay(t *testing.T, l *lab, a, b string, reaches func() bool) {
 
 // full: nothing more can be written to a volume, until there is room again.
 func full(t *testing.T, l *lab, id string) {
-	if err := l.Fill(t.Context(), id); err == nil {
+	if err := l.Fill(t.Context(), id, ""); err == nil {
 		t.Error("a machine without a volume was filled")
 	}
 	volume := l.volume(1, nil)
@@ -204,7 +204,7 @@ func full(t *testing.T, l *lab, id string) {
 	write := func() string {
 		return l.in(id, "dd if=/dev/zero of=/data/more bs=64k count=16 status=none 2>&1 || true; sync; rm -f /data/more")
 	}
-	if err := l.Fill(t.Context(), id); err != nil {
+	if err := l.Fill(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}
 	if said := write(); !strings.Contains(said, "No space left") {
@@ -217,6 +217,15 @@ func full(t *testing.T, l *lab, id string) {
 	}
 	if said := write(); said != "" {
 		t.Errorf("the volume is still full: %q", said)
+	}
+	if err := l.Fill(t.Context(), id, "25"); err != nil {
+		t.Fatal(err)
+	}
+	if used := strings.TrimSpace(l.in(id, "df --output=pcent /data | tail -n 1")); used != "75%" && used != "76%" {
+		t.Errorf("a quarter was to be left, and %s is used", used)
+	}
+	if err := l.Fill(t.Context(), id, "much"); err == nil {
+		t.Error("a volume was filled up to a word")
 	}
 	l.in(id, "umount /data")
 }

@@ -15,10 +15,17 @@ import (
 // fillerFile is what Fill writes to the root of a volume's file system.
 const fillerFile = ".lab-filler"
 
-// Fill leaves no room on the file systems of the volumes that an instance has mounted. The space is reserved, not
-// written: it takes no time and no room on this machine.
-func (c *Cloud) Fill(_ context.Context, id string) error {
-	return c.onVolumes(id, fill)
+// Fill leaves no room on the file systems of the volumes that an instance has mounted, or so many percent of each. The space is
+// reserved, not written: it takes no time and no room on this machine.
+func (c *Cloud) Fill(_ context.Context, id, percent string) error {
+	left := 0.0
+	if percent != "" {
+		var err error
+		if left, err = strconv.ParseFloat(percent, 64); err != nil {
+			return fmt.Errorf("how much is left is %q, not a percentage: %w", percent, err)
+		}
+	}
+	return c.onVolumes(id, func(root string) error { return fill(root, left/100) })
 }
 
 // Drain ends Fill.
@@ -57,8 +64,8 @@ func (c *Cloud) onVolumes(id string, do func(root string) error) error {
 	return nil
 }
 
-// fill reserves what is free in a file system, in ever smaller pieces, down to a block.
-func fill(root string) error {
+// fill reserves what is free in a file system but for a share of the whole, in ever smaller pieces, down to a block.
+func fill(root string, left float64) error {
 	file, err := os.OpenFile(filepath.Join(root, fillerFile), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -73,11 +80,12 @@ func fill(root string) error {
 		return err
 	}
 	const block = 4096
-	for piece := int64(space.Bfree) * space.Bsize; piece >= block; { //nolint:gosec // a count of blocks of a file of ours
+	room := int64(space.Bfree)*space.Bsize - int64(left*float64(space.Blocks))*space.Bsize //nolint:gosec // counts of blocks of a file of ours
+	for piece := room / block * block; piece >= block; piece = min(piece, room/block*block) {
 		err := unix.Fallocate(int(file.Fd()), 0, end, piece)
 		switch {
 		case err == nil:
-			end += piece
+			end, room = end+piece, room-piece
 		case errors.Is(err, unix.ENOSPC):
 			piece = piece / 2 / block * block
 		default:

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,9 +44,9 @@ type endpoint struct {
 	} `json:"tlsConfig"`
 }
 
-// configure makes the settings: the shipped rules, and a job for each shipped monitor. Alerts are sent at once, to
+// configure makes the settings: the rules in the folder, and a job for each shipped monitor. Alerts are sent at once, to
 // the address that also says what there is to scrape.
-func configure(lab *deploy.Lab, folder, url string) (settings, error) {
+func configure(lab *deploy.Lab, folder, url string, o Options) (settings, error) {
 	file, err := os.ReadFile(filepath.Join(lab.Root, "config", "prometheus", "monitor.yaml"))
 	if err != nil {
 		return settings{}, err
@@ -58,7 +59,7 @@ func configure(lab *deploy.Lab, folder, url string) (settings, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(shipped.Object["spec"].(map[string]any), &operator); err != nil {
 		return settings{}, err
 	}
-	made := resources.PodMonitor(&v1alpha1.MySQLCluster{}, &v1alpha1.MonitoringSpec{Interval: &metav1.Duration{Duration: Interval}})
+	made := resources.PodMonitor(&v1alpha1.MySQLCluster{}, &v1alpha1.MonitoringSpec{Interval: &metav1.Duration{Duration: o.Members}})
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object["spec"].(map[string]any), &members); err != nil {
 		return settings{}, err
 	}
@@ -69,12 +70,12 @@ func configure(lab *deploy.Lab, folder, url string) (settings, error) {
 		"members":  podsOf(lab, members.Selector.MatchLabels, members.PodMetricsEndpoints[0].Port),
 	}}
 	s.prometheus, err = yaml.Marshal(map[string]any{
-		"global":     map[string]any{"scrape_interval": Interval.String(), "scrape_timeout": Interval.String(), "evaluation_interval": Interval.String()},
-		"rule_files": []string{filepath.Join(lab.Root, "config", "prometheus", "rules.yaml")},
+		"global":     map[string]any{"evaluation_interval": o.Interval.String()},
+		"rule_files": []string{filepath.Join(folder, rulesFile)},
 		"alerting":   map[string]any{"alertmanagers": []any{map[string]any{"static_configs": []any{map[string]any{"targets": []string{alertmanagerAddress}}}}}},
 		"scrape_configs": []any{
-			job("operator", operator.Endpoints[0], url, folder),
-			job("members", members.PodMetricsEndpoints[0], url, folder),
+			job("operator", operator.Endpoints[0], url, folder, o.Interval),
+			job("members", members.PodMetricsEndpoints[0], url, folder, o.Members),
 		},
 	})
 	if err != nil {
@@ -87,10 +88,10 @@ func configure(lab *deploy.Lab, folder, url string) (settings, error) {
 	return s, err
 }
 
-// job scrapes what is found for it as a monitor's endpoint says.
-func job(name string, e endpoint, url, folder string) map[string]any {
+// job scrapes what is found for it as a monitor's endpoint says, and waits for an answer until it is due again.
+func job(name string, e endpoint, url, folder string, interval time.Duration) map[string]any {
 	made := map[string]any{
-		"job_name": name, "honor_labels": e.HonorLabels, "metrics_path": e.Path,
+		"job_name": name, "scrape_interval": interval.String(), "scrape_timeout": interval.String(), "honor_labels": e.HonorLabels, "metrics_path": e.Path,
 		"http_sd_configs": []any{map[string]any{"url": url + targetsPath + name, "refresh_interval": Interval.String()}},
 	}
 	if e.Scheme != "" {

@@ -3,6 +3,7 @@
 package insights
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ const (
 	// tokenSeconds is how long the account's token is valid.
 	tokenSeconds = 24 * 3600
 
+	rulesFile = "rules.yml"
+
 	prometheusAddress   = kube.NodeAddress + ":9090"
 	alertmanagerAddress = kube.NodeAddress + ":9093"
 )
@@ -55,9 +58,24 @@ type Watch struct {
 	pages    *pages
 }
 
+// Options say what is watched by.
+type Options struct {
+	// Rules are the alerts, as a file of rules; nil for config/prometheus/rules.yaml.
+	Rules []byte
+	// Interval is how often the operator is scraped and the rules are evaluated, and Members how often the members are; 0 for Interval. A
+	// member that does not answer costs a scrape its five seconds.
+	Interval, Members time.Duration
+}
+
 // Start starts both, and returns when they answer. Their files are in a folder of their own, which Close removes.
-func Start(ctx context.Context, lab *deploy.Lab) (w *Watch, err error) {
+func Start(ctx context.Context, lab *deploy.Lab, o Options) (w *Watch, err error) {
 	w = &Watch{began: time.Now()}
+	if o.Rules == nil {
+		if o.Rules, err = os.ReadFile(filepath.Join(lab.Root, "config", "prometheus", "rules.yaml")); err != nil {
+			return w, err
+		}
+	}
+	o.Interval, o.Members = cmp.Or(o.Interval, Interval), cmp.Or(o.Members, Interval)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
@@ -73,12 +91,12 @@ func Start(ctx context.Context, lab *deploy.Lab) (w *Watch, err error) {
 	if w.pages, err = listen(ctx, kube.HostAddress+":0"); err != nil {
 		return w, err
 	}
-	settings, err := configure(lab, w.folder, w.pages.url())
+	settings, err := configure(lab, w.folder, w.pages.url(), o)
 	if err != nil {
 		return w, err
 	}
 	w.pages.serve(settings.found)
-	for name, content := range map[string][]byte{"token": []byte(token), "prometheus.yml": settings.prometheus, "alertmanager.yml": settings.alertmanager} {
+	for name, content := range map[string][]byte{"token": []byte(token), rulesFile: o.Rules, "prometheus.yml": settings.prometheus, "alertmanager.yml": settings.alertmanager} {
 		if err := os.WriteFile(filepath.Join(w.folder, name), content, 0o600); err != nil {
 			return w, err
 		}

@@ -111,6 +111,6 @@ func (w *Watch) head(ctx context.Context, address string) int {
 	if err != nil {
 		return 0
 	}
-	response.Body.Close() //nolint:errcheck // HEAD has none
+	response.Body.Close()
 	return response.StatusCode
 }

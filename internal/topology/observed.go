@@ -204,11 +204,14 @@ func (v Volume) gone() bool {
 	return v.State == volumeDeleting || v.State == volumeDeleted
 }
 
-// What is decided on as a member said it.
 type (
-	Access   = mysql.Access
-	Start    = mysql.Start
+	// Access is how far the operator gets into a member.
+	Access = mysql.Access
+	// Start is a start of mysqld.
+	Start = mysql.Start
+	// SemiSync is what a member's semi-synchronous replication does.
 	SemiSync = mysql.SemiSync
+	// Stranger is a replica that is no member.
 	Stranger = mysql.Stranger
 )
 

@@ -203,7 +203,7 @@ func (f Flow) edges(networks []netip.Prefix) []netip.Addr {
 	out := []netip.Addr{f.Peer.Masked().Addr()}
 	for _, n := range networks {
 		for _, address := range []netip.Addr{n.Masked().Addr(), after(n)} {
-			if f.Peer.Contains(address) && !(f.Public && address.IsPrivate()) {
+			if f.Peer.Contains(address) && (!f.Public || !address.IsPrivate()) {
 				out = append(out, address)
 			}
 		}

@@ -48,7 +48,7 @@ func severities(t *testing.T) map[string]string {
 
 // TestEveryAlertHasARunbook, every runbook its alert, and the table of them a row for each.
 func TestEveryAlertHasARunbook(t *testing.T) {
-	table := read(t, "runbooks/README.md")
+	table, _, _ := strings.Cut(read(t, "runbooks/README.md"), "\n## ") // a later one has what a run on the lab saw
 	all := severities(t)
 	pages, err := filepath.Glob("runbooks/MySQL*.md")
 	if err != nil {

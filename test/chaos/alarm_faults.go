@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
@@ -37,6 +39,7 @@ func Unraised() map[string]string {
 		"MySQLClusterBackupOverdue":      "a backup is overdue when its period has passed twice and two hours more: the operator's clock is the machine's",
 		"MySQLClusterCertificateExpires": "a member's certificate would have to age for weeks",
 		"MySQLClusterClockSkew":          "the lab's instances share one clock",
+		"MySQLOperatorReconcilesFail":    "what the API server refuses is a reason of the cluster's, and one that fails altogether ends the operator's lease first",
 		"MySQLClusterInstallAtRisk":      "the release keys expire in years, and the lab's pods do not reach MySQL's site",
 	}
 }
@@ -65,13 +68,12 @@ func Alarms() []Alarm {
 			"MySQLClusterConnectionsNearMax", "MySQLClusterTooManyConnections"}},
 		{Fault: "a transaction stays open while a million others commit", Do: longHistory, Within: time.Minute, Alerts: []string{"MySQLClusterLongHistoryList"}},
 		{Fault: "a foreign replica acknowledges", Do: func(ctx context.Context, s *Scene) error { return s.inviteStranger(ctx) }, Alerts: []string{"MySQLClusterChangedFromOutside"}},
-		{Fault: "the Secret of the authority is deleted", Do: loseAuthority, Alerts: []string{"MySQLClusterAuthorityLost"}},
+		{Fault: "the Secret of the authority and its copy are deleted while no operator runs", Do: loseAuthority, Alerts: []string{"MySQLClusterAuthorityLost"}},
 		{Fault: "EC2 does not answer", Do: rules(proxy.Blackout()), Alerts: []string{"MySQLClusterAWSSilent"}},
 		{Fault: "EC2 throttles every call", Do: rules(proxy.Throttle()), Alerts: []string{"MySQLOperatorAWSThrottled"}},
-		{Fault: "a cluster whose image does not exist", Do: missingImage, Alerts: []string{"MySQLClusterSpecRefused"}},
+		{Fault: "a cluster of an instance type that does not exist", Do: missingType, Alerts: []string{"MySQLClusterSpecRefused"}},
 		{Fault: "the API server refuses a Service of the cluster", Do: refuseService, Alerts: []string{"MySQLClusterActionFailing"}},
-		{Fault: "the API server refuses the cluster's status", Do: refuseStatus, Alerts: []string{"MySQLOperatorReconcilesFail"}},
-		{Fault: "a switchover to a member that does not exist is asked for", Do: switchoverToNobody, Alerts: []string{"MySQLClusterDegraded"}},
+		{Fault: "a cluster that is protected from deletion is deleted", Do: deleteProtected, Within: 6 * time.Minute, Alerts: []string{"MySQLClusterDegraded"}},
 		{Fault: "the operator is scaled to nothing", Do: removeOperator, Alerts: []string{"MySQLOperatorAbsent"}},
 		{Fault: "somebody else holds the operator's lease", Do: takeLease, Alerts: []string{"MySQLOperatorNoLeader"}},
 		{Fault: "the bucket refuses what is written to it", Do: refuseBackups, Within: 20 * time.Minute, Alerts: []string{
@@ -213,8 +215,8 @@ func restoreNothing(ctx context.Context, s *Scene) error {
 	})
 }
 
-func missingImage(ctx context.Context, s *Scene) error {
-	return s.beside(ctx, "refused", func(spec *v1alpha1.MySQLClusterSpec) { spec.AWS.ImageID = "ami-0123456789abcdef0" })
+func missingType(ctx context.Context, s *Scene) error {
+	return s.beside(ctx, "refused", func(spec *v1alpha1.MySQLClusterSpec) { spec.AWS.InstanceType = "t9.medium" })
 }
 
 // fillUp reserves ever more of a replica's volume, for a minute.
@@ -349,33 +351,45 @@ func lag(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// takeConnections connects more clients to the primary than it takes, and stays. The replicas then have to connect again.
+// takeConnections connects to the primary again and again, so that it is full whatever the operator lets it take. The replicas, which
+// were disconnected, find no place.
 func takeConnections(ctx context.Context, s *Scene) error {
-	var mu sync.Mutex
-	var open []interface{ Close() error }
-	s.later(func(context.Context) error {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, conn := range open {
-			_ = conn.Close() // the server may have ended it
-		}
-		return nil
-	})
 	connector, err := s.access.connector(s.load.theService().address, s.load.theService().name, answerTimeout)
 	if err != nil {
 		return err
 	}
-	var all sync.WaitGroup
-	for range crowdSize {
-		all.Go(func() {
-			if conn, err := connector.Connect(ctx); err == nil {
-				mu.Lock()
+	come, leave := context.WithCancel(context.WithoutCancel(ctx))
+	var crowd sync.WaitGroup
+	full := make(chan struct{})
+	crowd.Go(func() {
+		var open []driver.Conn
+		for come.Err() == nil && len(open) < crowdMost {
+			conn, err := connector.Connect(come)
+			if err == nil {
 				open = append(open, conn)
-				mu.Unlock()
+				continue
 			}
-		})
+			select {
+			case full <- struct{}{}:
+			case <-come.Done():
+			case <-time.After(lookEvery / 5):
+			}
+		}
+		<-come.Done()
+		for _, conn := range open {
+			_ = conn.Close() // the server may have ended it
+		}
+	})
+	s.later(func(context.Context) error {
+		leave()
+		crowd.Wait()
+		return nil
+	})
+	select {
+	case <-full:
+	case <-time.After(long):
+		return errors.New("the crowd found room: the primary was never full")
 	}
-	all.Wait()
 	for _, r := range s.Replicas {
 		if err := s.ownerDoes(ctx, r, "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD"); err != nil {
 			return err
@@ -383,6 +397,9 @@ func takeConnections(ctx context.Context, s *Scene) error {
 	}
 	return nil
 }
+
+// crowdMost is more than the operator lets any server of the lab take.
+const crowdMost = 2000
 
 const (
 	historyClients = 64
@@ -435,20 +452,34 @@ func longHistory(ctx context.Context, s *Scene) error {
 	return <-failed
 }
 
+// loseAuthority deletes the Secret of the authority and the operator's copy of it, while no operator runs that could put them back.
 func loseAuthority(ctx context.Context, s *Scene) error {
+	name := resources.NamesOf(s.key.Name).CA
 	secret := &corev1.Secret{}
-	if err := s.lab.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: resources.NamesOf(s.key.Name).CA}, secret); err != nil {
+	if err := s.lab.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: name}, secret); err != nil {
 		return err
 	}
-	kept := &corev1.Secret{Type: secret.Type, Data: secret.Data, ObjectMeta: metav1.ObjectMeta{
+	lost := &corev1.Secret{Type: secret.Type, Data: secret.Data, ObjectMeta: metav1.ObjectMeta{
 		Namespace: secret.Namespace, Name: secret.Name, Labels: secret.Labels, Annotations: secret.Annotations, OwnerReferences: secret.OwnerReferences,
 	}}
-	s.later(func(ctx context.Context) error { return client.IgnoreAlreadyExists(s.lab.Client.Create(ctx, kept)) })
-	patch := client.RawPatch(client.Merge.Type(), []byte(`{"metadata":{"finalizers":null}}`))
-	if err := s.lab.Client.Patch(ctx, secret, patch); err != nil {
+	if err := removeOperator(ctx, s); err != nil {
 		return err
 	}
-	return s.lab.Client.Delete(ctx, secret)
+	if err := pause(ctx, short); err != nil {
+		return err
+	}
+	s.later(func(ctx context.Context) error { return client.IgnoreAlreadyExists(s.lab.Client.Create(ctx, lost)) })
+	for _, gone := range []string{name, objects.KeptName(name)} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: gone}}
+		patch := client.RawPatch(client.Merge.Type(), []byte(`{"metadata":{"finalizers":null}}`))
+		if err := s.lab.Client.Patch(ctx, secret, patch); err != nil {
+			return fmt.Errorf("%s: %w", gone, err)
+		}
+		if err := s.lab.Client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return s.scaleOperator(ctx, 1)
 }
 
 // refuse has the API server refuse what the operator does to a kind of object in the namespace of the cluster.
@@ -479,20 +510,19 @@ func refuseService(ctx context.Context, s *Scene) error {
 	return s.lab.Client.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: resources.NamesOf(s.key.Name).Replicas}})
 }
 
-func refuseStatus(ctx context.Context, s *Scene) error {
-	if err := s.refuse(ctx, v1alpha1.GroupVersion.Group, "mysqlclusters/status", admissionv1.Update); err != nil {
+func deleteProtected(ctx context.Context, s *Scene) error {
+	c := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: "protected"}}
+	protect := func(ctx context.Context, on bool) error {
+		return s.lab.Client.Patch(ctx, c, client.RawPatch(client.Merge.Type(), fmt.Appendf(nil, `{"spec":{"deletionProtection":%t}}`, on)))
+	}
+	s.later(func(ctx context.Context) error { return protect(ctx, false) })
+	if err := s.beside(ctx, c.Name, func(spec *v1alpha1.MySQLClusterSpec) { spec.DeletionProtection = ptr.To(true) }); err != nil {
 		return err
 	}
-	return s.do(ctx, "kill", s.Replicas[0].InstanceID, mysqldUnit) // so that there is something to report
-}
-
-func switchoverToNobody(ctx context.Context, s *Scene) error {
-	s.later(func(ctx context.Context) error {
-		return s.edit(ctx, func(c *v1alpha1.MySQLCluster) { delete(c.Annotations, v1alpha1.AnnotationSwitchover) })
-	})
-	return s.edit(ctx, func(c *v1alpha1.MySQLCluster) {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationSwitchover, s.key.Name+"-9")
-	})
+	if err := pause(ctx, moment); err != nil { // the operator takes it over
+		return err
+	}
+	return s.lab.Client.Delete(ctx, c)
 }
 
 // removeOperator scales the operator to nothing, as a person does who forgets to scale it back.

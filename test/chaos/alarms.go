@@ -64,6 +64,9 @@ func (w *World) Raise(ctx context.Context, a Alarm, pager Pager) ([]Raised, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := w.awaitSilence(ctx, a, pager); err != nil {
+		return nil, err
+	}
 	w.say("%-60s %s", a.Fault, strings.Join(a.Alerts, ", "))
 	s.begins()
 	w.faultBegan = s.began
@@ -92,6 +95,23 @@ func (w *World) Raise(ctx context.Context, a Alarm, pager Pager) ([]Raised, erro
 		w.say("     %v", err)
 	}
 	return raised, errors.Join(err, ctx.Err())
+}
+
+// awaitSilence waits until none of the alerts of an alarm fires any more that an earlier fault set off.
+func (w *World) awaitSilence(ctx context.Context, a Alarm, pager Pager) error {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	for {
+		i := slices.IndexFunc(pager.Fired(), func(sent insights.Alert) bool {
+			return slices.Contains(a.Alerts, sent.Name()) && w.concerned(sent) && sent.Ended.IsZero()
+		})
+		if i < 0 {
+			return nil
+		}
+		if pause(ctx, lookEvery) != nil {
+			return fmt.Errorf("%s: %s has been firing for %s since an earlier fault", a.Fault, pager.Fired()[i].Name(), endWithin)
+		}
+	}
 }
 
 // awaitAlerts waits for the alerts of an alarm that began at a time.

@@ -60,14 +60,17 @@ func (h *hearing) longEnough(now time.Time) bool {
 	return !h.away && now.Sub(h.since) > ReportGrace
 }
 
-// conflictPause is when a backup is looked at again that somebody changed meanwhile, mostly its pod by a report. The cache shows that by
-// then, and brings the look sooner as a rule.
+// conflictPause is when a backup is looked at again that was changed during both looks at it, mostly by reports of its pod.
 const conflictPause = time.Second
 
-// Reconcile looks at one MySQLBackup. A conflict is no failure: what was decided about an older object is decided again.
+// Reconcile looks at one MySQLBackup, as the cache shows it. A write that is refused because the object is newer is no failure: the
+// object is read from the API server, and all is decided again. A cache that stays behind for long therefore hides no silent pod.
 func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.Hearing.Begin(r.Clock.Now())
-	result, err := r.look(ctx, req)
+	result, err := r.look(ctx, r.Client, req.NamespacedName)
+	if apierrors.IsConflict(err) {
+		result, err = r.look(ctx, r.Reader, req.NamespacedName)
+	}
 	switch {
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
@@ -77,9 +80,9 @@ func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, nil
 }
 
-func (r *Supervisor) look(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Supervisor) look(ctx context.Context, from client.Reader, key client.ObjectKey) (ctrl.Result, error) {
 	var b v1alpha1.MySQLBackup
-	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
+	if err := from.Get(ctx, key, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	switch {

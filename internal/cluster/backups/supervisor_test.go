@@ -30,7 +30,7 @@ func TestConflictIsNoFailure(t *testing.T) {
 				return answer
 			},
 		}).Build()
-		r := &Supervisor{Client: c, Clock: clock.RealClock{}}
+		r := &Supervisor{Client: c, Reader: c, Clock: clock.RealClock{}}
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 		if apierrors.IsConflict(answer) != (err == nil) || (result.RequeueAfter == 0) != (err != nil) {
 			t.Errorf("%v: %+v, %v", answer, result, err)

@@ -51,6 +51,9 @@ func main() {
 		ctrl.SetLogger(logr.Discard()) // what is found is in the report
 		os.Exit(runDoctor(ctrl.SetupSignalHandler(), os.Args[2:], build(), os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == commandPrices {
+		os.Exit(runPrices(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	f := parseFlags()
 	if f.showVersion {
 		fmt.Printf("nairobi-mysql-operator %s (commit %s, built %s)\n", version, commit, date)

@@ -281,6 +281,7 @@ type DatabaseSpec struct {
 // +kubebuilder:printcolumn:name=Lag,type=string,JSONPath=`.status.lag`,priority=1,description="The largest lag among the replicas, in steps"
 // +kubebuilder:printcolumn:name="Last Backup",type=date,JSONPath=`.status.backup.lastGoodAt`,priority=1,description="How long ago the newest good backup was taken"
 // +kubebuilder:printcolumn:name="PITR From",type=date,JSONPath=`.status.backup.firstRecoverablePoint`,priority=1,description="How far back any moment can be restored: from there on the archive of binary logs has no gap"
+// +kubebuilder:printcolumn:name="Cost/Month",type=string,JSONPath=`.status.cost.monthly`,priority=1,description="What it costs for a month by list prices, in the currency of .status.cost.currency"
 // +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.spec.aws.instanceType`,priority=1,description="The instance type"
 // +kubebuilder:printcolumn:name=Region,type=string,JSONPath=`.spec.aws.region`,priority=1,description="The AWS region"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 40 characters, begin with a letter and hold lower-case letters, digits and inner hyphens only: the members' host names and the Services' names are derived from it"

@@ -34,32 +34,12 @@ type MySQLClusterStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// Replicas is the number of members that exist.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=2147483647
-	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
-
-	// ReadyReplicas is the number of members in phase Ready.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=2147483647
-	// +optional
-	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
-
-	// ReadyMembers is ReadyReplicas of spec.replicas as people read it, for example 2/3.
-	// +kubebuilder:validation:MaxLength=253
-	// +optional
-	ReadyMembers string `json:"readyMembers,omitempty"`
+	ScaleStatus `json:",inline"`
 
 	// Lag is the largest lag step among the replicas.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Lag string `json:"lag,omitempty"`
-
-	// Selector selects what belongs to this cluster, for the scale subresource.
-	// +kubebuilder:validation:MaxLength=1024
-	// +optional
-	Selector string `json:"selector,omitempty"`
 
 	// Endpoints are the addresses under which the cluster is reached from inside Kubernetes.
 	// +optional
@@ -88,12 +68,82 @@ type MySQLClusterStatus struct {
 	// +optional
 	Backup *BackupSummary `json:"backup,omitempty"`
 
+	// Cost is what the cluster costs for a month by list prices; absent until EC2 has shown what there is.
+	// +optional
+	Cost *CostStatus `json:"cost,omitempty"`
+
 	// Members are the members, by name.
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Members []MemberStatus `json:"members,omitempty"`
+}
+
+// ScaleStatus is how many members there are, and what the scale subresource reads.
+type ScaleStatus struct {
+	// Replicas is the number of members that exist.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// ReadyReplicas is the number of members in phase Ready.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+
+	// ReadyMembers is ReadyReplicas of spec.replicas as people read it, for example 2/3.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ReadyMembers string `json:"readyMembers,omitempty"`
+
+	// Selector selects what belongs to this cluster, for the scale subresource.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Selector string `json:"selector,omitempty"`
+}
+
+// CostStatus is what a cluster costs for a month of 730 hours by list prices, without taxes, discounts, traffic and what lies in S3.
+// Amounts are in Currency with two decimals, for example 512.40.
+type CostStatus struct {
+	// Monthly is the sum of Instances, Volumes and Snapshots.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Monthly string `json:"monthly,omitempty"`
+	// Instances is for those that run, on demand.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Instances string `json:"instances,omitempty"`
+	// Volumes is for data volumes and the root volumes of instances, stopped ones too.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Volumes string `json:"volumes,omitempty"`
+	// Snapshots counts each volume of which there are snapshots once, by its size: EBS stores less of a volume that is not full, and of
+	// each further snapshot only what has changed since.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Snapshots string `json:"snapshots,omitempty"`
+	// Currency is that of the amounts, a code of ISO 4217.
+	// +kubebuilder:validation:MaxLength=3
+	// +optional
+	Currency string `json:"currency,omitempty"`
+	// PricesAsOf is the day of which the prices are, for example 2026-01-02.
+	// +kubebuilder:validation:MaxLength=10
+	// +optional
+	PricesAsOf string `json:"pricesAsOf,omitempty"`
+	// Source says whose prices they are.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Source string `json:"source,omitempty"`
+	// Unknown names what the list has no price of, which is in none of the sums: instance types, volume types, or the region. Where the
+	// list cannot be used at all there is no amount, and here stands why.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=1024
+	// +optional
+	// +listType=atomic
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // RolloutKind is what is done to the members, one after the other: Machines (new instances, another version, members that leave),

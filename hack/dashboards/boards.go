@@ -47,6 +47,7 @@ var fleet = board{
 				{expr: `min by (namespace, cluster) (mysqlcluster_data_volume_bytes{kind="free"} / ignoring (kind) mysqlcluster_data_volume_bytes{kind="size"})`, legend: "Least free disk", unit: "percentunit"},
 				{expr: `time() - (max by (namespace, cluster) (mysqlcluster_backup_last_good_timestamp_seconds) > 0)`, legend: "Age of the last good backup", unit: "s"},
 				{expr: `min by (namespace, cluster) (mysqlcluster_certificate_expiry_timestamp_seconds) - time()`, legend: "Certificates end in", unit: "s"},
+				{expr: `sum by (namespace, cluster) (max by (namespace, cluster, kind) (mysqlcluster_cost_per_month))`, legend: "Cost a month", unit: "none"},
 			}},
 			{title: "Problems by reason", description: "How many clusters have each reason. docs/operations.md says what each means and what to do.", unit: "none", width: 12, low: zero, queries: []query{
 				{expr: `count by (reason) (max by (namespace, cluster, reason) (mysqlcluster_problem) == 1) or on () label_replace(vector(0), "reason", "none", "", "")`, legend: "{{reason}}"},

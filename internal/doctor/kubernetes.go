@@ -132,6 +132,9 @@ func checkPolicy(ctx context.Context, d *Doctor) Finding {
 	if d.policy, err = policy.Parse(cm.Data); err != nil {
 		return failed("correct the key "+policy.Key+", see config/samples/policy.yaml", "%s: %v", where, err)
 	}
+	if _, err := d.policy.Prices(); err != nil {
+		return warning("correct the key "+policy.PricesKey+", see docs/aws.md", "no cluster shows what it costs: %s: %v", where, err)
+	}
 	return ok("%s is valid", where)
 }
 

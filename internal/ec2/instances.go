@@ -19,9 +19,9 @@ const (
 	// MaxUserData is EC2's limit on user data in bytes, before base64.
 	MaxUserData = 16384
 
-	// rootGiB is the least size of a root volume in GiB: room for the system, for MySQL's tarball beside what it unpacks to,
+	// RootGiB is the least size of a root volume in GiB: room for the system, for MySQL's tarball beside what it unpacks to,
 	// and for logs. An image whose own root is larger keeps it.
-	rootGiB = 20
+	RootGiB = 20
 
 	// metadataHops is how far an answer of the metadata service travels: to the instance itself, not into a container.
 	metadataHops = 1
@@ -210,7 +210,7 @@ func instanceVolumes(image Image, spec LaunchSpec) []types.BlockDeviceMapping {
 		return types.BlockDeviceMapping{DeviceName: aws.String(device), Ebs: &ebs}
 	}
 	out := []types.BlockDeviceMapping{volume(image.RootDevice,
-		types.EbsBlockDevice{VolumeType: types.VolumeTypeGp3, VolumeSize: aws.Int32(max(rootGiB, image.RootGiB))})}
+		types.EbsBlockDevice{VolumeType: types.VolumeTypeGp3, VolumeSize: aws.Int32(max(RootGiB, image.RootGiB))})}
 	for _, other := range image.Others {
 		var size *int32
 		if other.SizeGiB > 0 {

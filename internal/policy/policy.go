@@ -47,10 +47,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/prices"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
 )
 
@@ -60,6 +62,9 @@ const Key = "policy.yaml"
 // ReleaseKeysKey is the key of the ConfigMap that may hold armored public key blocks, in place of the keys that this build knows.
 const ReleaseKeysKey = "mysql-release-keys.asc"
 
+// PricesKey is the key of the ConfigMap that may hold a list of prices, in place of the one that this build brings.
+const PricesKey = "prices.yaml"
+
 // ErrInvalid is wrapped by every error of Parse.
 var ErrInvalid = errors.New("invalid policy")
 
@@ -68,6 +73,7 @@ type Policy struct {
 	grants []grant
 	exists bool
 	keys   *releasekeys.Keyring // nil: those that this build knows
+	prices func() (prices.List, error)
 }
 
 // Violation is a part of a spec that the policy does not allow.
@@ -141,6 +147,9 @@ func Parse(data map[string]string) (Policy, error) {
 		return Policy{}, fmt.Errorf("%w: %s: %w", ErrInvalid, Key, err)
 	}
 	p := Policy{exists: true}
+	if list, ok := data[PricesKey]; ok {
+		p.prices = sync.OnceValues(func() (prices.List, error) { return prices.Parse([]byte(list)) })
+	}
 	if blocks, ok := data[ReleaseKeysKey]; ok {
 		ring, err := releasekeys.Parse(blocks)
 		if err != nil {
@@ -221,6 +230,18 @@ func (p Policy) ReleaseKeys() releasekeys.Keyring {
 		return *p.keys
 	}
 	return releasekeys.MySQL()
+}
+
+// Prices is the list of prices. The error is that of the administrator's list, which decides nothing and makes no policy invalid.
+func (p Policy) Prices() (prices.List, error) {
+	if p.prices == nil {
+		return prices.Shipped(), nil
+	}
+	list, err := p.prices()
+	if err != nil {
+		return prices.List{}, fmt.Errorf("%s: %w", PricesKey, err)
+	}
+	return list, nil
 }
 
 // CheckSource tells whether a namespace may restore from a snapshot or a volume, which EC2 shows with these tags: one of its

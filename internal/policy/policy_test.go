@@ -229,3 +229,24 @@ func read(t *testing.T, file string, into any) {
 		t.Fatal(err)
 	}
 }
+
+// TestSamplePrices: the list of prices that the sample shows in a comment is one.
+func TestSamplePrices(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "policy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, comment, found := strings.Cut(string(text), "# "+policy.PricesKey+": |\n")
+	if !found {
+		t.Fatal("the sample shows no prices")
+	}
+	list := strings.ReplaceAll(comment, "  #   ", "")
+	p, err := policy.Parse(map[string]string{policy.Key: "namespaces: {}", policy.PricesKey: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := p.Prices()
+	if err != nil || prices.Regions["eu-central-1"].Instances["m7g.large"] == 0 {
+		t.Errorf("%+v, %v", prices, err)
+	}
+}

@@ -34,6 +34,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BootstrapSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClaimDestination"):
 		return &apiv1alpha1.ClaimDestinationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CostStatus"):
+		return &apiv1alpha1.CostStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseSpec"):
 		return &apiv1alpha1.DatabaseSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DownloadSpec"):
@@ -76,6 +78,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RolloutStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("S3Destination"):
 		return &apiv1alpha1.S3DestinationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ScaleStatus"):
+		return &apiv1alpha1.ScaleStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StorageSpec"):
 		return &apiv1alpha1.StorageSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UncoveredMember"):

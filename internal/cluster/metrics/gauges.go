@@ -11,6 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/prices"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -31,6 +32,7 @@ const (
 type gauges struct {
 	phase, members, lag, disk, expiry        *prometheus.Desc
 	available, problem, headroom, promotions *prometheus.Desc
+	cost, unpriced                           *prometheus.Desc
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]clusterFigures
@@ -49,6 +51,13 @@ type clusterFigures struct {
 	headroom      int
 	headroomKnown bool
 	verdict       Verdict
+	bill          Bill
+}
+
+// Bill is what a cluster costs for a month, by list prices in a currency. Without a currency it is not known.
+type Bill struct {
+	prices.Cost
+	Currency string
 }
 
 // Verdict is what a pass says of a cluster.
@@ -85,6 +94,8 @@ func newGauges() *gauges {
 		headroom:  desc("mysqlcluster_quorum_headroom", "How many more voters may fail before commits wait; negative while they wait. Absent while there is no primary."),
 		promotions: desc("mysqlcluster_promotions_total",
 			"Promotions of a cluster since the operator started: failovers, switchovers, and reopenings of the same primary.", "kind"),
+		cost:     desc("mysqlcluster_cost_per_month", "What a cluster costs for a month by list prices, by kind, without what has no price in the list.", "kind", "currency"),
+		unpriced: desc("mysqlcluster_cost_unknown", "How many kinds of what a cluster has in EC2 the list of prices does not name."),
 		clusters: map[types.NamespacedName]clusterFigures{},
 	}
 }
@@ -109,7 +120,7 @@ func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topo
 		f.members = append(f.members, m)
 	}
 	g.change(c, func(kept *clusterFigures) {
-		f.promotions, f.verdict = kept.promotions, kept.verdict
+		f.promotions, f.verdict, f.bill = kept.promotions, kept.verdict, kept.bill
 		*kept = f
 	})
 }
@@ -117,6 +128,11 @@ func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topo
 // Judge keeps what a pass says of a cluster, in place of what an earlier one said.
 func (g *gauges) Judge(c *v1alpha1.MySQLCluster, v Verdict) {
 	g.change(c, func(f *clusterFigures) { f.verdict = v })
+}
+
+// Charge keeps what a cluster costs, in place of what it cost.
+func (g *gauges) Charge(c *v1alpha1.MySQLCluster, b Bill) {
+	g.change(c, func(f *clusterFigures) { f.bill = b })
 }
 
 // countPromotion counts a promotion of a cluster.
@@ -145,7 +161,7 @@ func (g *gauges) forgetFigures(name types.NamespacedName) {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(into chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{g.phase, g.members, g.lag, g.disk, g.expiry, g.available, g.problem, g.headroom, g.promotions} {
+	for _, desc := range []*prometheus.Desc{g.phase, g.members, g.lag, g.disk, g.expiry, g.available, g.problem, g.headroom, g.promotions, g.cost, g.unpriced} {
 		into <- desc
 	}
 }
@@ -184,6 +200,12 @@ func (g *gauges) collect(f clusterFigures, emit func(desc *prometheus.Desc, kind
 	}
 	if f.headroomKnown {
 		gauge(g.headroom, float64(f.headroom))
+	}
+	if b := f.bill; b.Currency != "" {
+		gauge(g.cost, b.Instances, "instances", b.Currency)
+		gauge(g.cost, b.Volumes, "volumes", b.Currency)
+		gauge(g.cost, b.Snapshots, "snapshots", b.Currency)
+		gauge(g.unpriced, float64(len(b.Unknown)))
 	}
 	for i, kind := range promotionKinds {
 		emit(g.promotions, prometheus.CounterValue, float64(f.promotions[i]), kind)

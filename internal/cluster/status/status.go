@@ -126,6 +126,7 @@ func (r *Reporter) Project(s *pass.Pass, failure *engine.Problem) (recheck time.
 	} else if st.Phase == "" {
 		st.Phase = v1alpha1.PhaseProvisioning
 	}
+	r.projectCost(s)
 	c := pass.Conditions{Cluster: s.Cluster}
 	problems := problems(s, failure)
 	r.setCloudReachable(s, c)

@@ -226,6 +226,36 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: claimName
       type:
         scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.CostStatus
+  map:
+    fields:
+    - name: currency
+      type:
+        scalar: string
+    - name: instances
+      type:
+        scalar: string
+    - name: monthly
+      type:
+        scalar: string
+    - name: pricesAsOf
+      type:
+        scalar: string
+    - name: snapshots
+      type:
+        scalar: string
+    - name: source
+      type:
+        scalar: string
+    - name: unknown
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: volumes
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.CronExpression
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.DatabaseSpec
@@ -579,6 +609,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: cost
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.CostStatus
     - name: endpoints
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Endpoints

@@ -24,17 +24,10 @@ type MySQLClusterStatusApplyConfiguration struct {
 	// Primary is the name of the writable member; empty while there is none.
 	Primary *string `json:"primary,omitempty"`
 	// Version of MySQL that the primary runs; while there is none, that of the first member.
-	Version *string `json:"version,omitempty"`
-	// Replicas is the number of members that exist.
-	Replicas *int32 `json:"replicas,omitempty"`
-	// ReadyReplicas is the number of members in phase Ready.
-	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// ReadyMembers is ReadyReplicas of spec.replicas as people read it, for example 2/3.
-	ReadyMembers *string `json:"readyMembers,omitempty"`
+	Version                       *string `json:"version,omitempty"`
+	ScaleStatusApplyConfiguration `json:""`
 	// Lag is the largest lag step among the replicas.
 	Lag *string `json:"lag,omitempty"`
-	// Selector selects what belongs to this cluster, for the scale subresource.
-	Selector *string `json:"selector,omitempty"`
 	// Endpoints are the addresses under which the cluster is reached from inside Kubernetes.
 	Endpoints *EndpointsApplyConfiguration `json:"endpoints,omitempty"`
 	// Voters is the membership row as the primary holds it.
@@ -48,6 +41,8 @@ type MySQLClusterStatusApplyConfiguration struct {
 	QuarantineSnapshots *int32 `json:"quarantineSnapshots,omitempty"`
 	// Backup is what backups there are.
 	Backup *BackupSummaryApplyConfiguration `json:"backup,omitempty"`
+	// Cost is what the cluster costs for a month by list prices; absent until EC2 has shown what there is.
+	Cost *CostStatusApplyConfiguration `json:"cost,omitempty"`
 	// Members are the members, by name.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`
 }
@@ -107,7 +102,7 @@ func (b *MySQLClusterStatusApplyConfiguration) WithVersion(value string) *MySQLC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Replicas field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithReplicas(value int32) *MySQLClusterStatusApplyConfiguration {
-	b.Replicas = &value
+	b.ScaleStatusApplyConfiguration.Replicas = &value
 	return b
 }
 
@@ -115,7 +110,7 @@ func (b *MySQLClusterStatusApplyConfiguration) WithReplicas(value int32) *MySQLC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ReadyReplicas field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithReadyReplicas(value int32) *MySQLClusterStatusApplyConfiguration {
-	b.ReadyReplicas = &value
+	b.ScaleStatusApplyConfiguration.ReadyReplicas = &value
 	return b
 }
 
@@ -123,7 +118,15 @@ func (b *MySQLClusterStatusApplyConfiguration) WithReadyReplicas(value int32) *M
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ReadyMembers field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithReadyMembers(value string) *MySQLClusterStatusApplyConfiguration {
-	b.ReadyMembers = &value
+	b.ScaleStatusApplyConfiguration.ReadyMembers = &value
+	return b
+}
+
+// WithSelector sets the Selector field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Selector field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithSelector(value string) *MySQLClusterStatusApplyConfiguration {
+	b.ScaleStatusApplyConfiguration.Selector = &value
 	return b
 }
 
@@ -132,14 +135,6 @@ func (b *MySQLClusterStatusApplyConfiguration) WithReadyMembers(value string) *M
 // If called multiple times, the Lag field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithLag(value string) *MySQLClusterStatusApplyConfiguration {
 	b.Lag = &value
-	return b
-}
-
-// WithSelector sets the Selector field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Selector field is set to the value of the last call.
-func (b *MySQLClusterStatusApplyConfiguration) WithSelector(value string) *MySQLClusterStatusApplyConfiguration {
-	b.Selector = &value
 	return b
 }
 
@@ -188,6 +183,14 @@ func (b *MySQLClusterStatusApplyConfiguration) WithQuarantineSnapshots(value int
 // If called multiple times, the Backup field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithBackup(value *BackupSummaryApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
 	b.Backup = value
+	return b
+}
+
+// WithCost sets the Cost field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cost field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithCost(value *CostStatusApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
+	b.Cost = value
 	return b
 }
 

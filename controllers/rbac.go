@@ -10,7 +10,7 @@ package controllers
 // The right to update finalizers is what OwnerReferencesPermissionEnforcement asks for, where it is switched on (OpenShift).
 // A test compares all of this with what the API server was asked for (test/olm, Test09).
 //
-// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete

@@ -40,7 +40,7 @@ func newAnnals(t *testing.T) *annals {
 	t.Helper()
 	a := &annals{shelf: newShelf(t)}
 	a.r = NewMySQLClusterReconciler(pass.Ports{
-		Client: kube, Reader: kube, Clock: a.clock, Metrics: metrics.New(prometheus.NewRegistry()),
+		Client: shared.cached, Reader: shared.operator, Clock: a.clock, Metrics: metrics.New(prometheus.NewRegistry()),
 		Images: &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}, Events: a.shelf.r.Events,
 	})
 	a.cluster = a.shelf.cluster

@@ -19,7 +19,7 @@ import (
 // whatever did not fail.
 func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 	s := newShelf(t)
-	r := NewMySQLClusterReconciler(pass.Ports{Client: kube, Reader: kube, Clock: s.clock})
+	r := NewMySQLClusterReconciler(pass.Ports{Client: shared.cached, Reader: shared.operator, Clock: s.clock})
 	failed := func(name string, change func(*v1alpha1.MySQLBackup), report func(*v1alpha1.MySQLBackupStatus)) {
 		t.Helper()
 		s.put(name, change)

@@ -145,10 +145,14 @@ func TestBackupsEndWithTheNamespace(t *testing.T) {
 // TestDeletedCRDDeletesNoDatabase deletes the CRD, and with it every cluster, on an API server of its own.
 func TestDeletedCRDDeletesNoDatabase(t *testing.T) {
 	t.Parallel()
-	kube, _, stop, err := startAPIServer()
+	server, err := startAPIServer()
 	must(t, err)
-	t.Cleanup(stop)
-	w := makeWorld(&world{t: t, client: kube, clock: clocktesting.NewFakePassiveClock(time.Now())}, protected)
+	t.Cleanup(func() {
+		for _, wrong := range server.end(nil) {
+			t.Error(wrong)
+		}
+	})
+	w := makeWorld(&world{t: t, server: server, clock: clocktesting.NewFakePassiveClock(time.Now())}, protected)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.machinesUp)
 	before := w.left()
@@ -156,7 +160,7 @@ func TestDeletedCRDDeletesNoDatabase(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetName("mysqlclusters." + v1alpha1.GroupVersion.Group)
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	must(t, kube.Delete(t.Context(), crd))
+	must(t, w.client.Delete(t.Context(), crd))
 	w.drive(o, patience, w.saysProtected)
 	w.follow(o, 10)
 	w.spared(before, false)
@@ -165,7 +169,7 @@ func TestDeletedCRDDeletesNoDatabase(t *testing.T) {
 	// The last cluster takes its kind with it: what is gone then is the CRD.
 	w.drive(w.newOperator(nil), patience, func() bool {
 		var c v1alpha1.MySQLCluster
-		return kube.Get(t.Context(), client.ObjectKeyFromObject(w.cluster), &c) != nil
+		return w.client.Get(t.Context(), client.ObjectKeyFromObject(w.cluster), &c) != nil
 	})
 	w.nothing(0)
 	w.nothingHeld()

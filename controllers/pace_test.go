@@ -36,7 +36,7 @@ import (
 // passed over a cluster.
 func (w *world) manage(o *operator) func() int {
 	w.t.Helper()
-	mgr, err := ctrl.NewManager(kubeConfig, ctrl.Options{
+	mgr, err := ctrl.NewManager(shared.config, ctrl.Options{
 		Scheme: testScheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: map[string]cache.Config{w.cluster.Namespace: {}, w.system: {}}},
 	})

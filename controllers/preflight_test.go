@@ -76,7 +76,7 @@ func (s *downloadSite) Missing(addresses []string) (answers string, missing bool
 func TestTarballThatIsGone(t *testing.T) {
 	t.Parallel()
 	site := &downloadSite{}
-	w := makeWorld(&world{t: t, client: kube, clock: clocktesting.NewFakePassiveClock(time.Now()), site: site}, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" })
+	w := makeWorld(&world{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), site: site}, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" })
 	w.releaseKeys(releaseKey(t, time.Now(), 0))
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.machinesUp)

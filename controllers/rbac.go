@@ -8,7 +8,7 @@ package controllers
 // EndpointSlices hold the addresses of EC2 instances, never of pods, so endpointslices/restricted is not needed.
 // What is applied must also be allowed to be created. What is deleted with its cluster, the garbage collector deletes.
 // The right to update finalizers is what OwnerReferencesPermissionEnforcement asks for, where it is switched on (OpenShift).
-// A test compares all of this with what the API server was asked for (test/olm, Test09).
+// The tests of this package run the operator with these grants alone, and fail when one is missing or when none of them used it.
 //
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/status,verbs=patch

@@ -198,12 +198,11 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 // TestTheOwnImageIsReadOnce: it stays the same as long as the process lives.
 func TestTheOwnImageIsReadOnce(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
-	images := &pass.Images{Reader: kube, PodNamespace: s.namespace, PodName: "operator-0"}
+	images := &pass.Images{Reader: shared.operator, PodNamespace: v1alpha1.SystemNamespace, PodName: "operator-0"}
 	if image, err := images.Operator(t.Context()); err == nil {
 		t.Fatalf("%s is the image of no pod", image)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "operator-0"},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: images.PodNamespace, Name: images.PodName},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "proxy", Image: "proxy:1"}, {Name: "manager", Image: "operator:2"}}}}
 	must(t, kube.Create(t.Context(), pod))
 	for range 2 {

@@ -55,7 +55,7 @@ func originalTags(namespace string, more map[string]string) []types.Tag {
 // restore from it.
 func newEstate(t *testing.T, more map[string]string, change func(*estate, *v1alpha1.MySQLCluster)) *estate {
 	t.Helper()
-	e := &estate{world: &world{t: t, client: kube, account: newAccount(t, serial.Add(1)), clock: clocktesting.NewFakePassiveClock(time.Now())}}
+	e := &estate{world: &world{t: t, account: newAccount(t, serial.Add(1)), clock: clocktesting.NewFakePassiveClock(time.Now())}}
 	if uid, said := more[v1alpha1.TagClusterUID]; said && uid == "" { // as docs/aws.md says of what the operator did not make
 		e.besides = []iam.Statement{{Effect: "Allow", Action: iam.OneOrMany{"ec2:CreateSnapshot"}, Resource: iam.OneOrMany{"arn:aws:ec2:*:*:volume/*"}}}
 	}

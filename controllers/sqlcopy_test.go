@@ -51,7 +51,7 @@ func inherit(ctx context.Context, in inventory.Instance, s *mysqld.Server) error
 func newHeirs(t *testing.T, farm *mysqld.Farm, furnish func(context.Context, inventory.Instance, *mysqld.Server) error) *sqlWorld {
 	t.Helper()
 	// The snapshot has no tag of a cluster: as docs/aws.md says, whoever restores from such a one allows it.
-	in := &world{t: t, client: kube, account: newAccount(t, serial.Add(1)),
+	in := &world{t: t, account: newAccount(t, serial.Add(1)),
 		besides: []iam.Statement{{Effect: "Allow", Action: iam.OneOrMany{"ec2:CreateVolume"}, Resource: iam.OneOrMany{"arn:aws:ec2:*:*:snapshot/*"}}}}
 	return newSQLWorldIn(in, farm, furnish, func(c *v1alpha1.MySQLCluster) {
 		ctx, api := t.Context(), in.account.api

@@ -72,7 +72,7 @@ type sqlWorld struct {
 // newSQLWorld is newWorld with a hypervisor behind EC2, and with an application that writes as soon as it can.
 func newSQLWorld(t *testing.T, farm *mysqld.Farm, change func(*v1alpha1.MySQLCluster)) *sqlWorld {
 	t.Helper()
-	return newSQLWorldIn(&world{t: t, client: kube}, farm, nil, change)
+	return newSQLWorldIn(&world{t: t}, farm, nil, change)
 }
 
 // newSQLWorldIn is newSQLWorld in a world of which something is there already, with servers that are furnished.

@@ -92,14 +92,19 @@ func TestLeastPrivilege(t *testing.T) {
 	secrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "delete"}}
 	services := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services", "configmaps"}, Verbs: []string{"create", "patch"}}
 	unseen := map[Use]string{{Resource: "pods", Verb: "watch"}: "a plug-in asks"}
-	pods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"watch"}}
+	pods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}
 	status := rbacv1.PolicyRule{APIGroups: []string{"example.com"}, Resources: []string{"things/status"}, Verbs: []string{"update"}}
 	for name, c := range map[string]struct {
 		log  string
 		want []string
 	}{
-		"what somebody else did is no use":  {auditLog, []string{"delete secrets is granted and was never used", "create configmaps is granted"}},
-		"what was refused is told of, once": {auditLog + strings.Repeat(`{"verb":"list","user":{"username":"op"},"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`+"\n", 2), []string{"delete secrets", "create configmaps", "list pods"}},
+		"requests of another user are no use": {auditLog, []string{"delete secrets is granted and was never used", "create configmaps is granted", "list pods is granted"}},
+		"a watch takes the place of a list": {auditLog + `{"verb":"watch","user":{"username":"op"},"objectRef":{"resource":"pods"},"responseStatus":{"code":200}}` + "\n",
+			[]string{"delete secrets", "create configmaps"}},
+		"a denied request is reported once": {auditLog + strings.Repeat(`{"verb":"create","user":{"username":"op"},"objectRef":{"resource":"pods"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}`+"\n", 2),
+			[]string{"delete secrets", "create configmaps", "list pods", "denied, and so needed or never to be asked: create pods"}},
+		"a quota denies nothing": {auditLog + `{"verb":"create","user":{"username":"op"},"objectRef":{"resource":"configmaps"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}` + "\n",
+			[]string{"delete secrets", "list pods"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			audit, err := ReadAudit(strings.NewReader(c.log), "op")

@@ -139,7 +139,9 @@ func (s *apiServer) start(ctx context.Context) error {
 	s.env.ControlPlane.GetAPIServer().Configure().
 		// Every cluster has three Services and an address for each: those of all tests do not fit into envtest's /24.
 		Set("service-cluster-ip-range", "10.0.0.0/16").
-		Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog()).Set("audit-log-maxsize", auditLogMiB)
+		Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog()).Set("audit-log-maxsize", auditLogMiB).
+		// As OpenShift does.
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	config, err := s.env.Start()
 	if err != nil {
 		return err

@@ -6,36 +6,31 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
-// children are the cluster's objects of the kinds without which it could not go on.
+// children are the cluster's objects of the kinds without which it could not go on, or not be backed up.
 func (w *world) children() []client.Object {
 	w.t.Helper()
 	var all []client.Object
 	own := []client.ListOption{client.InNamespace(w.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: w.cluster.Name}}
-	var secrets corev1.SecretList
-	var maps corev1.ConfigMapList
-	var services corev1.ServiceList
-	var slices discoveryv1.EndpointSliceList
-	for _, list := range []client.ObjectList{&secrets, &maps, &services, &slices} {
+	for _, list := range []client.ObjectList{
+		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+		&corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
+	} {
 		must(w.t, w.client.List(w.t.Context(), list, own...))
-	}
-	for i := range secrets.Items {
-		all = append(all, &secrets.Items[i])
-	}
-	for i := range maps.Items {
-		all = append(all, &maps.Items[i])
-	}
-	for i := range services.Items {
-		all = append(all, &services.Items[i])
-	}
-	for i := range slices.Items {
-		all = append(all, &slices.Items[i])
+		must(w.t, meta.EachListItem(list, func(item runtime.Object) error {
+			all = append(all, item.(client.Object))
+			return nil
+		}))
 	}
 	return all
 }
@@ -56,9 +51,12 @@ func (w *world) orphan() {
 // TestOrphanedObjectsAreTakenBack: without their owner they are the cluster's all the same.
 func TestOrphanedObjectsAreTakenBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, backedUp)
 	o := w.newOperator(nil)
-	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
+	w.drive(o, patience, func() bool {
+		return w.phaseIs(v1alpha1.PhaseEC2Ready)() && w.exists(resources.NamesOf(w.cluster.Name).BackupAccount, &rbacv1.RoleBinding{})
+	})
 	w.orphan()
 	w.drive(o, patience, func() bool {
 		for _, obj := range w.children() {

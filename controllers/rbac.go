@@ -7,15 +7,16 @@ package controllers
 // a user's Secret is read by name, when his cluster names it, and gets a finalizer while the cluster's deletion needs it.
 // EndpointSlices hold the addresses of EC2 instances, never of pods, so endpointslices/restricted is not needed.
 // What is applied must also be allowed to be created. What is deleted with its cluster, the garbage collector deletes.
-// The right to update finalizers is what OwnerReferencesPermissionEnforcement asks for, where it is switched on (OpenShift).
+// OwnerReferencesPermissionEnforcement, where it is switched on (OpenShift), asks for the right to update the finalizers of an owner,
+// and for the right to delete an object that gets its owner back.
 // The tests of this package run the operator with these grants alone, and fail when one is missing or when none of them used it.
 //
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=services,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=endpoints,verbs=delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -24,8 +25,8 @@ package controllers
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlbackups,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlbackups/status,verbs=patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlbackups/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch;create;patch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=list;watch;create;patch;delete

@@ -215,6 +215,7 @@ func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topol
 		sql.Disk = &topology.Disk{SizeBytes: o.Disk.SizeBytes, FreeBytes: o.Disk.FreeBytes}
 	}
 	sql.ClockSkew = o.ClockSkew
+	sql.RelaySync = o.Settings[mysql.RelaySync]
 	sql.Connections, sql.MaxConnections = o.Connections, o.MaxConnections
 	sql.PersistedIgnored = o.PersistedIgnored
 	sql.PendingCommits, sql.Answered = o.PendingCommits, o.AnsweredCommits

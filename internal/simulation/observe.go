@@ -171,7 +171,6 @@ func (op *operator) judge(m *topology.Member, o mysql.Observation) {
 	if in := op.w.instance(m.CurrentInstance().ID); in != nil {
 		m.SQL.CertificateIssuedAt = op.w.at(in.signedAt)
 	}
-	m.SQL.RelaySync = o.Settings[mysql.RelaySync]
 	m.SQL.Drifted, m.SQL.Persisted = map[string]string{}, maps.Clone(o.Persisted)
 	if due := op.records().Members[m.Name].RestartDue; due != 0 {
 		m.SQL.RestartPending = o.StartedAt.Unix() < due

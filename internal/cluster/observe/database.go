@@ -107,7 +107,6 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 	if m.SQL.Access != topology.AccessVerified {
 		return
 	}
-	m.SQL.RelaySync = o.Settings[mysql.RelaySync]
 	m.SQL.Drifted, m.SQL.Misconfigured, m.SQL.Persisted = map[string]string{}, map[string]string{}, map[string]string{}
 	judgePinned(s, m, o)
 	for name, have := range o.Persisted {

@@ -18,9 +18,22 @@ const (
 	backwardsKind  = "backwards"
 )
 
-// aims are what holds where the file has no exception: methods of a type, fields of a struct, branches of a function, texts whose
-// emptiness decides, and the percentage of the arrows between files that run backwards.
-var aims = map[string]int{methodsKind: 40, fieldsKind: 15, complexityKind: 15, textsKind: 0, backwardsKind: 10}
+// aim is what holds where the file has no exception.
+type aim struct {
+	most int
+	// remedy says what to do about code that is worse: the limit never rises.
+	remedy string
+}
+
+// aims are for methods of a type, fields of a struct, branches of a function, texts whose emptiness decides, and the percentage of the
+// arrows between files that run backwards.
+var aims = map[string]aim{
+	methodsKind:    {40, "give methods that belong together to a type of their own"},
+	fieldsKind:     {15, "put fields that belong together into a struct of their own"},
+	complexityKind: {15, "make a part of it a function with a name"},
+	textsKind:      {0, "return a type that says whether there is something, not a text that may be empty; -texts lists the functions"},
+	backwardsKind:  {10, "files use each other: move a function to the file that uses it, or to a third one that both use"},
+}
 
 // limits are the exceptions from the aims: by kind, and by package and name.
 type limits map[string]counts
@@ -29,7 +42,7 @@ type limits map[string]counts
 func limitsOf(all []*figures) limits {
 	found := limits{}
 	add := func(kind, name string, value int) {
-		if value <= aims[kind] {
+		if value <= aims[kind].most {
 			return
 		}
 		if found[kind] == nil {
@@ -85,7 +98,7 @@ func (l limits) worse(now limits) []error {
 		if value <= limit {
 			return nil
 		}
-		return fmt.Errorf("%s of %s: %d, and the limit is %d", kind, name, value, limit)
+		return fmt.Errorf("%s of %s: %d, and the limit is %d: %s", kind, name, value, limit, aims[kind].remedy)
 	})
 }
 
@@ -108,7 +121,7 @@ func (l limits) differences(now limits, judge func(kind, name string, limit, val
 		}
 		maps.Copy(names, now[kind])
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			if err := judge(kind, name, max(l[kind][name], aims[kind]), max(now[kind][name], aims[kind])); err != nil {
+			if err := judge(kind, name, max(l[kind][name], aims[kind].most), max(now[kind][name], aims[kind].most)); err != nil {
 				found = append(found, err)
 			}
 		}

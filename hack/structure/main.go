@@ -85,7 +85,7 @@ func show(out io.Writer, all []*figures) error {
 	for _, f := range all {
 		total += f.lines
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t\n", f.name, f.files, f.lines, f.exported,
-			f.methods.worst(), f.fields.worst(), f.complexity.worst(), f.complexity.above(aims[complexityKind]), len(f.texts), f.arrows, f.backwards)
+			f.methods.worst(), f.fields.worst(), f.complexity.worst(), f.complexity.above(aims[complexityKind].most), len(f.texts), f.arrows, f.backwards)
 	}
 	fmt.Fprintf(w, "all\t\t%d\t\t\t\t\t\t\t\t\t\n", total)
 	return w.Flush()

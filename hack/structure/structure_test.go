@@ -99,11 +99,15 @@ func TestLimitsOnlyFall(t *testing.T) {
 			if row.limit > 0 {
 				l[methodsKind] = counts{"a.b": row.limit}
 			}
-			if row.now > aims[methodsKind] {
+			if row.now > aims[methodsKind].most {
 				now[methodsKind] = counts{"a.b": row.now}
 			}
-			if worse, loose := l.worse(now), l.loose(now); (len(worse) > 0) != row.worse || (len(loose) > 0) != row.loose {
+			worse, loose := l.worse(now), l.loose(now)
+			if (len(worse) > 0) != row.worse || (len(loose) > 0) != row.loose {
 				t.Errorf("worse %v, loose %v", worse, loose)
+			}
+			if row.worse && !strings.Contains(worse[0].Error(), "methods that belong together") {
+				t.Errorf("what to do is not said: %v", worse[0])
 			}
 		})
 	}

@@ -465,3 +465,33 @@ func TestCommitsThatWaitAlthoughEnoughAcknowledge(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatASingleMemberShowsIsReported: what is not broken yet, with the member's name and what to do.
+func TestWhatASingleMemberShowsIsReported(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened        func(*Member)
+		reason, reports string
+	}{
+		"little room": {func(m *Member) { m.SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 14 << 30} },
+			v1alpha1.ReasonDiskNearlyFull, "orders-1: less than 15% of its data volume is left"},
+		"room enough": {func(m *Member) { m.SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 15 << 30} }, v1alpha1.ReasonDiskNearlyFull, ""},
+		"a clock that is behind": {func(m *Member) { m.SQL.ClockSkew = -6 * time.Second },
+			v1alpha1.ReasonClockSkew, "orders-1: its clock differs from the operator's by more than 5 seconds"},
+		"a clock that is a little ahead": {func(m *Member) { m.SQL.ClockSkew = 5 * time.Second }, v1alpha1.ReasonClockSkew, ""},
+		"an event of EC2": {func(m *Member) { m.Instances[0].Event = "instance-retirement" },
+			v1alpha1.ReasonMaintenance, "orders-1: EC2 announced instance-retirement of instance i-1"},
+	} {
+		s := newScene()
+		row.happened(s.member(1))
+		plan, _ := s.plan()
+		got := ""
+		for _, f := range plan.Degraded {
+			if f.Reason == row.reason {
+				got = f.Message
+			}
+		}
+		if (got == "") != (row.reports == "") || !strings.HasPrefix(got, row.reports) {
+			t.Errorf("%s: reported %q instead of %q", name, got, row.reports)
+		}
+	}
+}

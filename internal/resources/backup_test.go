@@ -39,7 +39,7 @@ func backedUp(d *v1alpha1.BackupDestination) (*v1alpha1.MySQLCluster, v1alpha1.B
 	c.Spec.Backup = &v1alpha1.BackupSpec{Destination: d, Schedules: []v1alpha1.BackupSchedule{s}}
 	return c, s, task.Task{
 		Namespace: c.Namespace, Cluster: c.Name, ClusterUID: string(c.UID), Members: []string{"orders-0", "orders-1"}, Destination: d,
-		Region: "eu-west-1", Schedule: s.Name, Method: s.Method, Keep: 14, StallTimeout: 10 * time.Minute,
+		Region: "eu-west-1", Schedule: s.Name, Method: s.Method, Retention: task.Retention{Keep: 14}, StallTimeout: 10 * time.Minute,
 	}
 }
 
@@ -81,7 +81,7 @@ func TestGoldenBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "backup-job.yaml", job)
-	recovery, err := RecoveryJob(c, task.Task{Cluster: c.Name, Destination: bucketDestination(), Path: "shop/orders/uid", Target: "orders-0"}, testImages)
+	recovery, err := RecoveryJob(c, task.Task{Cluster: c.Name, Destination: bucketDestination(), Path: "shop/orders/uid", Recovery: task.Recovery{Target: "orders-0"}}, testImages)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -232,7 +232,7 @@ func TestASchedulesRetention(t *testing.T) {
 	s := newScene(t)
 	run := func(job string, look func(*worker)) v1alpha1.MySQLBackupStatus {
 		t.Helper()
-		w := s.pod(job, task.Task{Schedule: "daily", Keep: 2})
+		w := s.pod(job, task.Task{Schedule: "daily", Retention: task.Retention{Keep: 2}})
 		if look != nil {
 			look(w)
 		}
@@ -266,7 +266,7 @@ func TestASchedulesRetention(t *testing.T) {
 	}
 	// A pod that is lost in the middle of that leaves it to the next one.
 	ctx, kill := context.WithCancel(t.Context())
-	w := s.pod("d5", task.Task{Schedule: "daily", Keep: 2})
+	w := s.pod("d5", task.Task{Schedule: "daily", Retention: task.Retention{Keep: 2}})
 	w.place.Store = &deleting{s.store, func([]string) { kill() }}
 	if err := w.backup(ctx); err == nil {
 		t.Error("it was not lost: this tries nothing")
@@ -285,7 +285,7 @@ func TestWhatIsInUseIsKept(t *testing.T) {
 	s := newScene(t)
 	run := func(job string) v1alpha1.MySQLBackupStatus {
 		t.Helper()
-		must(t, s.pod(job, task.Task{Schedule: "daily", Keep: 1}).backup(t.Context()))
+		must(t, s.pod(job, task.Task{Schedule: "daily", Retention: task.Retention{Keep: 1}}).backup(t.Context()))
 		time.Sleep(time.Second) // folders are in the order of their seconds
 		return s.read(job).Status
 	}
@@ -315,7 +315,7 @@ func TestTwoSchedulesOfTheSameMinute(t *testing.T) {
 		var group sync.WaitGroup
 		failures := make(chan error, 2)
 		for _, schedule := range []string{"daily", "hourly"} {
-			w := s.pod("orders-"+schedule+"-"+minute, task.Task{Schedule: schedule, Keep: 1})
+			w := s.pod("orders-"+schedule+"-"+minute, task.Task{Schedule: schedule, Retention: task.Retention{Keep: 1}})
 			group.Go(func() { failures <- w.backup(t.Context()) })
 		}
 		group.Wait()

@@ -46,7 +46,7 @@ func (s *scene) said(name string) map[string]string {
 // restorer is a pod that restores a path into a server.
 func (s *scene) restorer(path string, into *mysqld.Server) *worker {
 	s.t.Helper()
-	w := s.pod("orders-recovery", task.Task{Path: path, Target: "orders-0", Report: "orders-recovery"})
+	w := s.pod("orders-recovery", task.Task{Path: path, Recovery: task.Recovery{Target: "orders-0"}, Report: "orders-recovery"})
 	w.reach, w.credentials, w.program, w.jobUID = reach(into), files(s.t, into, operator), into.Program, "uid-of-the-job"
 	return w
 }

@@ -91,23 +91,32 @@ type Task struct {
 	Method   v1alpha1.BackupMethod `json:"method,omitempty"`
 	// Base is true for a backup that the archive of binary logs begins with.
 	Base bool `json:"base,omitempty"`
-	// Keep and KeepFor are the schedule's retention; 0 is no limit.
-	Keep    int           `json:"keep,omitempty"`
-	KeepFor time.Duration `json:"keepFor,omitempty"`
+	Retention
 	// StallTimeout is how long no progress may be made.
 	StallTimeout time.Duration `json:"stallTimeout,omitempty"`
 	// Path is a folder below the destination's prefix: of the backup to remove, or of what is restored.
 	Path string `json:"path,omitempty"`
-	// Target is the member that is restored into.
-	Target string `json:"target,omitempty"`
+	Recovery
 	Verification
-	// UntilTime and UntilGTID are how far the source's history is restored; as far as its backup reaches without them.
-	UntilTime *time.Time `json:"untilTime,omitempty"`
-	UntilGTID string     `json:"untilGTID,omitempty"`
 	// SpoolBytes is how large the claim is on which binary logs wait for their upload.
 	SpoolBytes int64 `json:"spoolBytes,omitempty"`
 	// Report is the ConfigMap to report in.
 	Report string `json:"report,omitempty"`
+}
+
+// Retention is that of a schedule; 0 is no limit.
+type Retention struct {
+	Keep    int           `json:"keep,omitempty"`
+	KeepFor time.Duration `json:"keepFor,omitempty"`
+}
+
+// Recovery is what a restore has to know.
+type Recovery struct {
+	// Target is the member that is restored into.
+	Target string `json:"target,omitempty"`
+	// UntilTime and UntilGTID are how far the source's history is restored; as far as its backup reaches without them.
+	UntilTime *time.Time `json:"untilTime,omitempty"`
+	UntilGTID string     `json:"untilGTID,omitempty"`
 }
 
 // Verification is what a verification has to know.

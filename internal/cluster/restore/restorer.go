@@ -102,7 +102,7 @@ func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job) e
 func (r *Restorer) RecoveryTask(ctx context.Context, s *pass.Pass, member string) (task.Task, error) {
 	recovery := s.Cluster.Recovery()
 	t := task.Task{
-		Namespace: s.Cluster.Namespace, Cluster: s.Cluster.Name, ClusterUID: s.UID(), Region: s.Cluster.Spec.AWS.Region, Target: member,
+		Namespace: s.Cluster.Namespace, Cluster: s.Cluster.Name, ClusterUID: s.UID(), Region: s.Cluster.Spec.AWS.Region, Recovery: task.Recovery{Target: member},
 		StallTimeout: s.Cluster.Spec.Backup.EffectiveStallTimeout(),
 	}
 	t.Report = resources.NamesOf(s.Cluster.Name).Recovery

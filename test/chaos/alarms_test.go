@@ -20,17 +20,17 @@ func TestEveryAlertHasAFault(t *testing.T) {
 	}
 	for name := range waits {
 		if _, left := unraised[name]; left == (raised[name] > 0) {
-			t.Errorf("%s: %d alarms; left out: %t", name, raised[name], left)
+			t.Errorf("%s is in %d rows of Alarms; in Unraised: %t. Add a fault that makes it fire to Alarms, or the reason why none can to Unraised", name, raised[name], left)
 		}
 	}
 	for name, count := range raised {
 		if _, known := waits[name]; !known || count > 1 {
-			t.Errorf("%s: known: %t, in %d alarms", name, known, count)
+			t.Errorf("Alarms names %s in %d rows; it is an alert: %t", name, count, known)
 		}
 	}
 	for name := range unraised {
 		if _, known := waits[name]; !known {
-			t.Errorf("%s is left out and is no alert", name)
+			t.Errorf("Unraised names %s, which is no alert", name)
 		}
 	}
 }

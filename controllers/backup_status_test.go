@@ -89,6 +89,27 @@ func TestBackupHealth(t *testing.T) {
 	}
 }
 
+// TestAScheduleThatNeverComes is reported as what it is, not as a backup that is overdue.
+func TestAScheduleThatNeverComes(t *testing.T) {
+	t.Parallel()
+	for field, change := range map[string]func(*v1alpha1.BackupSpec){
+		"spec.backup.schedules: the cron of": func(b *v1alpha1.BackupSpec) { b.Schedules[0].Cron = "0 3 31 2 *" },
+		"spec.backup.verification.cron":      func(b *v1alpha1.BackupSpec) { b.Verification.Cron = "0 3 31 2 *" },
+	} {
+		r := NewMySQLClusterReconciler(pass.Ports{Clock: clocktesting.NewFakePassiveClock(time.Now()), Metrics: metrics.New(prometheus.NewRegistry())})
+		cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
+		backedUp(cluster)
+		change(cluster.Spec.Backup)
+		now := time.Now()
+		s := &pass.Pass{Cluster: cluster, Backup: pass.Backups{Known: true, Schedules: map[string]time.Time{"orders-daily": now, "orders-hourly": now, "orders-verify": now}}}
+		r.backups.ProjectBackups(s, pass.Conditions{Cluster: cluster})
+		if got := cluster.Status.Conditions[0]; got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonInvalidSpec ||
+			!strings.HasPrefix(got.Message, field) || !strings.Contains(got.Message, "names no day that ever comes") {
+			t.Errorf("%s: %+v", field, got)
+		}
+	}
+}
+
 // TestAPauseOfBackups is told, and so is that it is made up what was missed; the cluster sleeps every night over its only slot, and
 // when nothing is made up that is told too, however often it sleeps. What was overdue before a short pause stays so.
 func TestAPauseOfBackups(t *testing.T) {

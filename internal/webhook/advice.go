@@ -101,15 +101,18 @@ func data(cluster *v1alpha1.MySQLCluster) []string {
 	return warnings
 }
 
-// upkeep warns of a maintenance window that never opens: what is to wait for it would for ever.
+// upkeep warns of schedules that never come: what is to wait for one would for ever, and no backup is taken.
 func upkeep(cluster *v1alpha1.MySQLCluster) []string {
-	if cluster.Spec.MaintenanceWindow == nil {
-		return nil
+	var warnings []string
+	if w := cluster.Spec.MaintenanceWindow; w != nil {
+		if _, err := window.Read(w); err != nil {
+			warnings = append(warnings, err.Error())
+		}
 	}
-	if _, err := window.Read(cluster.Spec.MaintenanceWindow); err != nil {
-		return []string{err.Error()}
+	if err := window.CheckBackups(cluster.Spec.Backup); err != nil {
+		warnings = append(warnings, err.Error())
 	}
-	return nil
+	return warnings
 }
 
 func marks(cluster *v1alpha1.MySQLCluster) []string {

@@ -69,6 +69,9 @@ func TestWarnings(t *testing.T) {
 		{"the default image", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" }), nil},
 		{"a window that never opens", quiet(window("0 3 30 2 *", "Etc/UTC")), []string{"spec.maintenanceWindow.schedule names no day that ever comes"}},
 		{"a window on another planet", quiet(window("@daily", "Mars/Olympus")), []string{"is no time zone of the IANA database"}},
+		{"a backup that is never taken", quiet(func(c *v1alpha1.MySQLCluster) {
+			c.Spec.Backup = &v1alpha1.BackupSpec{Schedules: []v1alpha1.BackupSchedule{{Name: "leap", Cron: "0 3 30 2 *"}}}
+		}), []string{"spec.backup.schedules: the cron of leap names no day that ever comes"}},
 		{"a window at night", quiet(window("0 3 29 2 *", "")), nil},
 		{"one member", quiet(replicas(1), subnets("subnet-1")), []string{"replicas: 1 is not highly available"}},
 		{"two members", quiet(replicas(2)), []string{"after the loss of one member writes wait"}},

@@ -55,3 +55,25 @@ func TestSeldomWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestSchedulesOfBackupsThatNeverCome are named, the first of them.
+func TestSchedulesOfBackupsThatNeverCome(t *testing.T) {
+	t.Parallel()
+	daily := v1alpha1.BackupSchedule{Name: "daily", Cron: "30 3 * * *", TimeZone: "Africa/Nairobi"}
+	never := v1alpha1.BackupSchedule{Name: "leap", Cron: "0 3 30 2 *", TimeZone: "Etc/UTC"}
+	seldom := &v1alpha1.VerificationSpec{Cron: "0 3 29 2 *"}
+	for name, row := range map[string]struct {
+		spec *v1alpha1.BackupSpec
+		want string
+	}{
+		"no backups":         {nil, ""},
+		"both come":          {&v1alpha1.BackupSpec{Schedules: []v1alpha1.BackupSchedule{daily}, Verification: seldom}, ""},
+		"one never comes":    {&v1alpha1.BackupSpec{Schedules: []v1alpha1.BackupSchedule{daily, never}}, "spec.backup.schedules: the cron of leap names no day that ever comes"},
+		"verification never": {&v1alpha1.BackupSpec{Verification: &v1alpha1.VerificationSpec{Cron: "0 3 31 4,6 *"}}, "spec.backup.verification.cron names no day that ever comes"},
+	} {
+		err := CheckBackups(row.spec)
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", name, err, row.want)
+		}
+	}
+}

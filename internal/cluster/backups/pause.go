@@ -4,11 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/window"
 )
 
 // BackupsPaused says whether no backup is due: the cluster hibernates, or somebody suspended them. After that they go on only when
@@ -41,7 +40,7 @@ func (r *Backups) missesDump(s *pass.Pass) bool {
 		if schedule.Method == v1alpha1.BackupMethodSnapshot || !known {
 			return false
 		}
-		when, err := parseCron(schedule.Cron, schedule.TimeZone)
+		when, err := window.Schedule(string(schedule.Cron), string(schedule.TimeZone))
 		return err == nil && !when.Next(newestGood(s, schedule.Name, since)).After(r.Clock.Now())
 	})
 }
@@ -65,8 +64,4 @@ func newestGood(s *pass.Pass, schedule string, since time.Time) time.Time {
 		}
 	}
 	return since
-}
-
-func parseCron(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName) (cron.Schedule, error) {
-	return cron.ParseStandard("CRON_TZ=" + string(zone) + " " + string(when))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/window"
 )
 
 // ProjectBackups tells in the status what backups there are, and whether they are as the spec promises.
@@ -93,9 +94,12 @@ func judgeFailed(failed *v1alpha1.MySQLBackup) (status metav1.ConditionStatus, r
 	return metav1.ConditionFalse, v1alpha1.ReasonBackupFailed, fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message)
 }
 
-// judgeNewest says which backup is the newest good one when nothing is wrong.
+// judgeNewest says which backup is the newest good one when nothing is wrong but a schedule that never comes.
 func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.ConditionStatus, reason, message string) {
+	unscheduled := window.CheckBackups(s.Cluster.Spec.Backup)
 	switch {
+	case unscheduled != nil:
+		return metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, unscheduled.Error()
 	case summary.LastGood != "":
 		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, "the newest backup is " + summary.LastGood
 	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
@@ -181,15 +185,15 @@ func (r *Backups) projectPause(s *pass.Pass, summary *v1alpha1.BackupSummary) {
 
 // missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
 func (r *Backups) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, since time.Time) bool {
-	schedule, err := parseCron(when, zone)
+	schedule, err := window.Schedule(string(when), string(zone))
 	if err != nil {
-		return true // Kubernetes does not understand it either
+		return false // which is reported in its stead
 	}
 	due := schedule.Next(since)
 	if !due.IsZero() {
 		due = schedule.Next(due)
 	}
-	return due.IsZero() || r.Clock.Now().After(due.Add(OverdueGrace))
+	return !due.IsZero() && r.Clock.Now().After(due.Add(OverdueGrace))
 }
 
 // vanished says whether a backup was a good snapshot that EC2 shows no more.

@@ -93,6 +93,7 @@ func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
 	}{
 		"not there":       {nil, "CredentialsMissing"},
 		"incomplete":      {map[string]string{access.KeyAccessKeyID: "x"}, "CredentialsMissing"},
+		"a file":          {map[string]string{access.KeyAccessKeyID: "[default]\naws_access_key_id = AKIA", access.KeySecretAccessKey: "x"}, "CredentialsInvalid"},
 		"another account": {otherKeys(t), "WrongAccount"},
 	} {
 		t.Run(name, func(t *testing.T) {

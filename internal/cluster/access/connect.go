@@ -134,13 +134,16 @@ func AccountOf(c *v1alpha1.MySQLCluster) awsapi.Account {
 	return account
 }
 
-// KeysIn returns the keys that a Secret holds; false when it lacks one.
-func KeysIn(secret *corev1.Secret) (awsapi.StaticCredentials, bool) {
-	static := awsapi.StaticCredentials{
+// KeysIn returns the keys that a Secret holds, and what is wrong with them, behind the name of the Secret; "" for nothing.
+func KeysIn(secret *corev1.Secret) (static awsapi.StaticCredentials, wrong string) {
+	static = awsapi.StaticCredentials{
 		AccessKeyID: task.ValueOf(secret.Data[KeyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[KeySecretAccessKey]),
 		SessionToken: task.ValueOf(secret.Data[KeySessionToken]),
 	}
-	return static, static.AccessKeyID != "" && static.SecretAccessKey != ""
+	if static.AccessKeyID == "" || static.SecretAccessKey == "" {
+		return static, fmt.Sprintf("lacks the keys %s and %s", KeyAccessKeyID, KeySecretAccessKey)
+	}
+	return static, task.Malformed(secret.Data)
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
@@ -196,10 +199,13 @@ func (r *Access) credentials(ctx context.Context, s *pass.Pass, name string) (*a
 	if err != nil {
 		return nil, pass.AsProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
 	}
-	static, whole := KeysIn(&secret)
-	if !whole {
-		return nil, &engine.Problem{Reason: v1alpha1.ReasonCredentialsMissing, After: engine.AfterWaiting,
-			Message: fmt.Sprintf("Secret %s lacks the keys %s and %s", name, KeyAccessKeyID, KeySecretAccessKey)}
+	static, wrong := KeysIn(&secret)
+	if wrong != "" {
+		reason := v1alpha1.ReasonCredentialsMissing
+		if static.AccessKeyID != "" && static.SecretAccessKey != "" {
+			reason = v1alpha1.ReasonCredentialsInvalid
+		}
+		return nil, &engine.Problem{Reason: reason, After: engine.AfterWaiting, Message: fmt.Sprintf("Secret %s %s", name, wrong)}
 	}
 	if secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&secret, v1alpha1.Finalizer) {
 		s.Access.Unheld = &secret

@@ -81,7 +81,7 @@ func (a *annals) pass() *metav1.Condition {
 	s.Backup.All, err = a.r.backups.Snapshots.List(a.t.Context(), s)
 	must(a.t, err)
 	s.Backup.Known = true
-	must(a.t, a.r.backups.LookAtBucketKeys(a.t.Context(), s))
+	must(a.t, a.r.backups.LookAtDestination(a.t.Context(), s))
 	must(a.t, a.r.backups.Archive.Ensure(a.t.Context(), s))
 	a.r.backups.ProjectBackups(s, pass.Conditions{Cluster: a.cluster})
 	for i := range a.cluster.Status.Conditions {
@@ -325,7 +325,7 @@ func TestTheBucketsKeysAreMissed(t *testing.T) {
 	a := newAnnals(t)
 	a.pass()
 	a.secret(map[string]string{"accessKeyID": "AKIA"})
-	a.later(backups.BucketKeysFor)
+	a.later(backups.DestinationFor)
 	health := func() *metav1.Condition {
 		return meta.FindStatusCondition(a.cluster.Status.Conditions, v1alpha1.ConditionBackupHealthy)
 	}

@@ -411,6 +411,28 @@ func TestAPodWithoutItsKeys(t *testing.T) {
 	}
 }
 
+// TestAPodWithoutItsClaim does not start, which is said at once. Where nothing is known to be missing, the message says where to look.
+func TestAPodWithoutItsClaim(t *testing.T) {
+	s := newShelf(t)
+	s.cluster.Spec.Backup.Destination = &v1alpha1.BackupDestination{PersistentVolumeClaim: &v1alpha1.ClaimDestination{ClaimName: "nas"}}
+	must(t, kube.Update(t.Context(), s.cluster))
+	s.put("now", nil)
+	if b := s.look("now"); b.Status.Phase != v1alpha1.BackupPending || !strings.Contains(b.Status.Message, "there is no PersistentVolumeClaim nas") {
+		t.Errorf("it is %s: %s", b.Status.Phase, b.Status.Message)
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nas"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	must(t, kube.Create(t.Context(), claim))
+	s.later(jobs.StartPatience + time.Minute)
+	b := s.look("now")
+	wantFailed(t, b, v1alpha1.BackupReasonNotStarted)
+	if !strings.Contains(b.Status.Message, "Its events say why, for example that its image cannot be pulled: kubectl describe pods --selector job-name=now-") {
+		t.Errorf("it failed with %s", b.Status.Message)
+	}
+}
+
 // TestWhatAFailedBackupLeftIsRemoved, also when its pod ended by itself and the store did not let it take that back; and the longer
 // that goes on the less often it is tried.
 func TestWhatAFailedBackupLeftIsRemoved(t *testing.T) {

@@ -74,6 +74,48 @@ func TestARecoveryWhosePodNeverRan(t *testing.T) {
 	}
 }
 
+// TestARecoveryThatMissesWhatItsPodNeeds starts none, and says what is missing.
+func TestARecoveryThatMissesWhatItsPodNeeds(t *testing.T) {
+	t.Parallel()
+	secret := func(keys map[string]string) client.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s3"}, StringData: keys}
+	}
+	keys := func(id string) map[string]string { return map[string]string{"accessKeyID": id, "secretAccessKey": "x"} }
+	bucket := v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups", CredentialsSecretRef: &v1alpha1.LocalSecretReference{Name: "s3"}}}
+	claim := v1alpha1.BackupDestination{PersistentVolumeClaim: &v1alpha1.ClaimDestination{ClaimName: "nas"}}
+	for name, row := range map[string]struct {
+		from         v1alpha1.BackupDestination
+		there        client.Object
+		reason, says string
+	}{
+		"no Secret":          {bucket, nil, v1alpha1.ReasonCredentialsMissing, "there is no Secret s3"},
+		"half a Secret":      {bucket, secret(map[string]string{"accessKeyID": "AKIA"}), v1alpha1.ReasonCredentialsMissing, "Secret s3 has no key secretAccessKey"},
+		"a file in a Secret": {bucket, secret(keys("[default]\naws_access_key_id = AKIA")), v1alpha1.ReasonCredentialsInvalid, "Secret s3 has in accessKeyID a space, a line break"},
+		"a Secret":           {bucket, secret(keys("AKIA\n")), "", ""},
+		"no claim":           {claim, nil, v1alpha1.ReasonWaitingForDependency, "there is no PersistentVolumeClaim nas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+				recovers(c)
+				c.Spec.Bootstrap.Recovery.ObjectStore.Destination = row.from
+			})
+			o := w.newOperator(nil)
+			o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
+			if row.there != nil {
+				row.there.SetNamespace(w.cluster.Namespace)
+				must(t, kube.Create(t.Context(), row.there))
+			}
+			p := pass.AsProblem(o.restorer.Recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+			var made batchv1.JobList
+			must(t, kube.List(t.Context(), &made, client.InNamespace(w.cluster.Namespace)))
+			if (p == nil) != (row.reason == "") || p != nil && (p.Reason != row.reason || !strings.Contains(p.Message, row.says)) || (len(made.Items) == 1) != (row.reason == "") {
+				t.Errorf("%v, with %d Jobs", p, len(made.Items))
+			}
+		})
+	}
+}
+
 // TestARestoringPodThatDoesNotEnd: no other is started beside it, and somebody is told.
 func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 	t.Parallel()

@@ -145,8 +145,8 @@ func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
 		st.Backup.FirstRecoverablePoint = &at
 	}
 	v := r.judgeArchive(report, s.Backup.ArchiveSince)
-	if s.Backup.CredentialsMissing != "" && (report == nil || v.reason == v1alpha1.ReasonArchiveBehind) {
-		v = *unhealthy(v1alpha1.ReasonArchiveBehind, v.message+"; "+s.Backup.CredentialsMissing)
+	if s.Backup.Missing != nil && (report == nil || v.reason == v1alpha1.ReasonArchiveBehind) {
+		v = *unhealthy(v1alpha1.ReasonArchiveBehind, v.message+"; "+s.Backup.Missing.Message)
 	}
 	if s.Keys.Leaving {
 		v = *unhealthy(v1alpha1.ReasonDeletionProtected, withoutNamespace)

@@ -55,7 +55,7 @@ func (r *Backups) ensureBackup(ctx context.Context, s *pass.Pass) {
 		s.ReportBackup("", r.Restorer.EnsurePodIdentity(ctx, s))
 	}
 	if spec != nil {
-		s.ReportBackup("", r.LookAtBucketKeys(ctx, s))
+		s.ReportBackup("", r.LookAtDestination(ctx, s))
 		s.ReportBackup("", r.Logins.Certificate(ctx, s, podlogin.Backup))
 		s.ReportBackup("", r.EnsureSchedules(ctx, s))
 		s.ReportBackup("", r.endStuck(ctx, s))

@@ -61,8 +61,8 @@ func (r *Backups) judge(s *pass.Pass, summary *v1alpha1.BackupSummary, verified 
 	switch {
 	case s.Cluster.Spec.Hibernate:
 		return metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: no backup is due until it wakes" + newest
-	case s.Backup.CredentialsMissing != "":
-		return metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.Backup.CredentialsMissing
+	case s.Backup.Missing != nil:
+		return metav1.ConditionFalse, s.Backup.Missing.Reason, s.Backup.Missing.Message
 	case failedBackup(s) != nil:
 		return judgeFailed(failedBackup(s))
 	case overdue != "" && !r.resumedWithin(s, OverdueGrace) && !r.makesUp(s, late):

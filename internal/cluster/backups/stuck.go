@@ -76,7 +76,7 @@ func (r *Backups) stuck(s *pass.Pass, job *batchv1.Job, verifies bool, fading ti
 		return v1alpha1.EventBackupJobStuck, fmt.Sprintf("The pods of Job %s, which was deleted, did not end within %s", job.Name, jobs.EndPatience)
 	case !job.DeletionTimestamp.IsZero() || jobs.Ended(job) != "":
 	case jobs.NeverRan(job, now) && !began:
-		return v1alpha1.EventBackupNotStarted, fmt.Sprintf("The pod of Job %s did not run within %s", job.Name, jobs.StartPatience)
+		return v1alpha1.EventBackupNotStarted, jobs.NotStarted(job.Name)
 	case verifies && !fading.IsZero() && now.Sub(fading) >= jobs.EndPatience:
 		return v1alpha1.EventBackupJobStuck, fmt.Sprintf("The last pod of Job %s was to end and did not within %s", job.Name, jobs.EndPatience)
 	case i >= 0 && s.Backup.All[i].Done() && s.Backup.All[i].Status.CompletedAt != nil && now.Sub(s.Backup.All[i].Status.CompletedAt.Time) >= jobs.LeavePatience:

@@ -214,16 +214,16 @@ func (r *Supervisor) startNow(ctx context.Context, b *v1alpha1.MySQLBackup, clus
 
 // endUnstarted ends a backup whose pod did not run in time.
 func (r *Supervisor) endUnstarted(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job, cluster *v1alpha1.MySQLCluster) error {
-	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
-	if err != nil {
-		missing = err.Error() // once the Job is gone, nothing but the end of the backup may follow: it would be started again
+	missing, err := jobs.Missing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
+	message := jobs.NotStarted(job.Name)
+	switch {
+	case err != nil:
+		message = err.Error() // once the Job is gone, nothing but the end of the backup may follow: it would be started again
+	case missing != nil:
+		message = fmt.Sprintf("the pod of Job %s did not run within %s: %s", job.Name, jobs.StartPatience, missing.Message)
 	}
 	if err := r.endJob(ctx, job); err != nil {
 		return err
-	}
-	message := fmt.Sprintf("the pod of Job %s did not run within %s", job.Name, jobs.StartPatience)
-	if missing != "" {
-		message += ": " + missing
 	}
 	return r.Fail(ctx, b, v1alpha1.BackupReasonNotStarted, message)
 }
@@ -264,13 +264,13 @@ func (r *Supervisor) readAnew(ctx context.Context, b *v1alpha1.MySQLBackup) erro
 
 // reportStart says that the pod of a backup is on its way, or what keeps it from starting.
 func (r *Supervisor) reportStart(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
-	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
+	missing, err := jobs.Missing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
 	if err != nil {
 		return err
 	}
 	message := "its pod is being started"
-	if missing != "" {
-		message = missing
+	if missing != nil {
+		message = missing.Message
 	}
 	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, message })
 }

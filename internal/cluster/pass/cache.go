@@ -117,9 +117,9 @@ type backupCache struct {
 	// Fading is since when each Job of a schedule has had no pod but one that does not end, RecoveryFades that of the one that restores.
 	Fading        map[types.UID]time.Time
 	RecoveryFades time.Time
-	// BucketKeys says what of the Secret of the backups' destination is missing, as seen at BucketKeysAt.
-	BucketKeys   string
-	BucketKeysAt time.Time
+	// Missing is what the backups' destination names and is not there, nil for nothing, as seen at MissingAt.
+	Missing   *engine.Problem
+	MissingAt time.Time
 	// OrphansSought is true once it was seen that an archive that was switched off has left nothing behind.
 	OrphansSought bool
 	// ArchiveEnding is true while the archive's pod of a cluster that goes is waited for.

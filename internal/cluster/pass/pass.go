@@ -126,8 +126,8 @@ type Backups struct {
 	Schedules map[string]time.Time
 	// Suspended is true when the schedules are now, and the status does not say since when.
 	Suspended bool
-	// CredentialsMissing says what the Secret of the backups' destination lacks, so that no pod can begin.
-	CredentialsMissing string
+	// Missing is what the backups' destination names and is not there, so that no pod can begin; nil for nothing.
+	Missing *engine.Problem
 	// Verification is what the pod that verified a backup last reported, nil for none.
 	Verification map[string]string
 	// Archived is what the archive's pod reported, nil before it did; ArchiveSince is when its StatefulSet was made.

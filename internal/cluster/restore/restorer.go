@@ -49,6 +49,14 @@ func (r *Restorer) Recover(ctx context.Context, s *pass.Pass, a topology.Recover
 		if err != nil {
 			return err
 		}
+		missing, err := jobs.Missing(ctx, r.Reader, s.Cluster.Namespace, t.Destination)
+		if err != nil {
+			return err
+		}
+		if missing != nil {
+			missing.Message = "spec.bootstrap.recovery: " + missing.Message
+			return missing
+		}
 		return r.startRecovery(ctx, s, t)
 	case err != nil:
 		return fmt.Errorf("read Job %s: %w", name, err)
@@ -90,7 +98,7 @@ func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job) e
 			return err
 		}
 		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRecoveryNotStarted, announce.Act,
-			"The pod of Job %s did not run within %s; it is tried again as the spec is by now", job.Name, jobs.StartPatience)
+			"%s. It is tried again as the spec is by now", jobs.NotStarted(job.Name))
 	case s.Backup.Recovery[task.ReportFailure] != "" && reportedBy(s, job):
 		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterWaiting,
 			Message: fmt.Sprintf("Job %s failed to restore and tries again: %s", job.Name, s.Backup.Recovery[task.ReportFailure])}

@@ -116,6 +116,22 @@ func TestARecoveryThatMissesWhatItsPodNeeds(t *testing.T) {
 	}
 }
 
+// TestAFailedBackupIsNotRestored: nothing is waited for, because it never completes.
+func TestAFailedBackupIsNotRestored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{BackupName: "b"}}
+	})
+	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "b"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "wares"}}
+	must(t, kube.Create(t.Context(), b))
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/WaitingForDependency", "MySQLBackup b is Pending and not Completed"))
+	b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupFailed}
+	must(t, kube.Status().Update(t.Context(), b))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionRecovered, "False/RecoveryFailed", "MySQLBackup b failed, so there is nothing to restore; delete this cluster"))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionStalled, "True/"))
+}
+
 // TestARestoringPodThatDoesNotEnd: no other is started beside it, and somebody is told.
 func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 	t.Parallel()

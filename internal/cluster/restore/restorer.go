@@ -2,6 +2,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -151,8 +152,11 @@ func (r *Restorer) backupToRestore(ctx context.Context, s *pass.Pass) (*v1alpha1
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: "spec.bootstrap.recovery: there is no MySQLBackup " + name + " in this namespace", After: engine.AfterWaiting}
 	case err != nil:
 		return nil, fmt.Errorf("read MySQLBackup %s: %w", name, err)
+	case b.Status.Phase == v1alpha1.BackupFailed:
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterPerson,
+			Message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s failed, so there is nothing to restore; delete this cluster, and restore another backup into a new one", b.Name)}
 	case b.Status.Phase != v1alpha1.BackupCompleted:
-		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), After: engine.AfterWaiting}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, cmp.Or(b.Status.Phase, v1alpha1.BackupPending)), After: engine.AfterWaiting}
 	}
 	return &b, nil
 }

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (r *Restorer) snapshotNamed(ctx context.Context, s *pass.Pass) *v1alpha1.My
 	}
 	b, p := r.backupNamed(ctx, s)
 	if p != nil {
-		s.Observed.Source.Why = topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency, Message: p.Message}
+		s.Observed.Source.Why = topology.Finding{Reason: cmp.Or(p.Reason, v1alpha1.ReasonWaitingForDependency), Message: p.Message}
 		s.Observed.Source.Final = !p.Quiet()
 		return nil
 	}

@@ -3,6 +3,7 @@ package awsapi
 import (
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
 
@@ -50,6 +51,11 @@ func operationText(op *smithy.OperationError, err error) string {
 	}
 	var api smithy.APIError
 	if !errors.As(err, &api) {
+		var name *net.DNSError
+		if errors.As(err, &name) && name.IsNotFound {
+			return fmt.Sprintf("no answer from AWS to %s: there is no host %s; check spec.aws.region, and DNS in the operator's pod",
+				Action(op.ServiceID, op.OperationName), name.Name)
+		}
 		if unreachable(err) {
 			return fmt.Sprintf("no answer from AWS to %s", Action(op.ServiceID, op.OperationName))
 		}

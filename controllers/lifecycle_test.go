@@ -89,6 +89,9 @@ func TestMissingCredentialsAreWaitedForByName(t *testing.T) {
 	})
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "CredentialsMissing", "Secret aws"))
+	if ready := w.condition(v1alpha1.ConditionReady); !strings.Contains(ready, ": no member is ready; waiting for Secret aws") {
+		t.Errorf("before there is a plan: %s", ready)
+	}
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = w.cluster.Namespace, "aws"
 	secret.StringData = map[string]string{"accessKeyID": "lab", "secretAccessKey": "lab"}

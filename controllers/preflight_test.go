@@ -227,6 +227,10 @@ func TestWhatThePreflightFound(t *testing.T) {
 	if n.Preflight.Problem == nil || n.Preflight.Shortage != nil {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
+	w.decider.RecordPreflight(s, "spec", []awsapi.Problem{{Reason: v1alpha1.ReasonNotPermitted, Message: "not allowed to call ssm:GetParameter"}})
+	if p := n.Preflight.Problem; p == nil || p.Message != "not allowed to call ssm:GetParameter" {
+		t.Errorf("of no field: %v", p)
+	}
 	// What is wrong with one place holds up a cluster that is to begin, and nobody else's members once there are some.
 	ofOnePlace := []awsapi.Problem{
 		{Field: "spec.aws.subnetIDs[3]", Reason: v1alpha1.ReasonInvalidSpec, Message: "no such type there"},

@@ -142,7 +142,10 @@ func (r *Decider) RecordPreflight(s *pass.Pass, key string, problems []awsapi.Pr
 		if p.Reason == v1alpha1.ReasonInsufficientCapacity || begun && p.OfOnePlace() {
 			found = &n.Preflight.Shortage
 		}
-		message := p.Field + ": " + p.Message
+		message := p.Message
+		if p.Field != "" {
+			message = p.Field + ": " + message
+		}
 		if *found == nil {
 			*found = &engine.Problem{Reason: p.Reason, Message: message, After: preflightEvery}
 		} else {

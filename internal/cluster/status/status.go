@@ -159,7 +159,10 @@ func setReady(c pass.Conditions, s *pass.Pass, v verdict, failure *engine.Proble
 	case st.Phase == v1alpha1.PhaseReady:
 		c.Set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "all members are ready, but no write went through the primary Service in the last seconds")
 	default:
-		message := fmt.Sprintf("%s members are ready", st.ReadyMembers)
+		message := "no member is ready"
+		if st.ReadyMembers != "" {
+			message = fmt.Sprintf("%s members are ready", st.ReadyMembers)
+		}
 		if d := v.degraded; d != nil && d.Status == metav1.ConditionTrue {
 			message += "; " + d.Message
 		}

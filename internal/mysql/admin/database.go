@@ -144,8 +144,8 @@ func (m *Member) missing(ctx context.Context, s *conn.Session, d Database) (miss
 		(SELECT authentication_string FROM mysql.user WHERE User = ? AND Host = '%'),
 		(SELECT TIMESTAMPDIFF(SECOND, password_last_changed, NOW()) FROM mysql.user WHERE User = ? AND Host = '%'),
 		EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password')),
-		EXISTS(SELECT 1 FROM mysql.db WHERE User = ? AND Host = '%' AND Db = ? AND `+databasePrivileges+`)`,
-		[]any{d.Name, d.Owner, d.Owner, d.Owner, d.Owner, databasePattern(d.Name)}, &hasDatabase, &hash, &age, &hasSecond, &hasGrants)
+		EXISTS(SELECT 1 FROM mysql.db WHERE User = ? AND Host = '%' AND Db = IF(@@lower_case_table_names, LOWER(?), ?) AND `+databasePrivileges+`)`,
+		[]any{d.Name, d.Owner, d.Owner, d.Owner, d.Owner, databasePattern(d.Name), databasePattern(d.Name)}, &hasDatabase, &hash, &age, &hasSecond, &hasGrants)
 	if err != nil {
 		return ownership{}, 0, err
 	}

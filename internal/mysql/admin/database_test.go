@@ -8,6 +8,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
@@ -146,4 +147,21 @@ func TestPasswordsThatNoClientCanUse(t *testing.T) {
 		mysqltest.Must(t, ensure(password))
 		mysqltest.Must(t, m[0].Handle().Login(ctx, "shop", password))
 	}
+}
+
+// TestDatabaseInLowerCase: where MySQL writes the names of databases in lower case, what was granted is found again.
+func TestDatabaseInLowerCase(t *testing.T) {
+	w := mysqltest.TheWorld(t)
+	s, err := w.Farm.Start(t.Context(), mysqld.Options{Settings: map[string]string{"lower_case_table_names": "1"}})
+	mysqltest.Must(t, err)
+	m := admin.Open(mysqltest.NewPool(t, nil), mysqltest.EndpointOf(s), w.Identity())
+	mysqltest.Must(t, m.Promote(t.Context(), mysql.PromoteSpec{}))
+	for _, changed := range []bool{true, false} {
+		outcome, err := m.EnsureDatabase(t.Context(), admin.Database{Name: "Web_Shop", Owner: "shop", Password: "first"})
+		mysqltest.Must(t, err)
+		if outcome.Changed != changed {
+			t.Errorf("changed: %t, want %t", outcome.Changed, changed)
+		}
+	}
+	mysqltest.Must(t, w.Farm.Discard(s))
 }

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/rootfs"
 )
 
@@ -197,13 +198,36 @@ func (f *Farm) makeTemplate(ctx context.Context) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, initialiseTimeout)
-	defer cancel()
-	cmd := s.command(ctx, "--initialize-insecure")
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("initialise a data directory: %w\n%s", err, s.ErrorLog())
+	if err := s.initialise(ctx); err != nil {
+		return err
 	}
 	return os.Remove(filepath.Join(s.dir, "volume", "data", "auto.cnf"))
+}
+
+// initialise makes the data directory of a server.
+func (s *Server) initialise(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, initialiseTimeout)
+	defer cancel()
+	if err := s.command(ctx, "--initialize-insecure").Run(); err != nil {
+		return fmt.Errorf("initialise a data directory: %w\n%s", err, s.ErrorLog())
+	}
+	return nil
+}
+
+// fill gives a server a copy of the template's data directory, or one of its own where a setting is fixed when that is made.
+func (s *Server) fill(ctx context.Context) error {
+	if len(settings.AtCreation(s.options.Settings)) > 0 {
+		return s.initialise(ctx)
+	}
+	volume := filepath.Join(s.dir, "volume")
+	if err := os.RemoveAll(volume); err != nil {
+		return err
+	}
+	copying := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", filepath.Join(s.farm.dir, "template", "volume"), volume)
+	if out, err := copying.CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the data directory: %w: %s", err, out)
+	}
+	return nil
 }
 
 // Start prepares and boots a server, and returns when it accepts connections.
@@ -233,13 +257,8 @@ func (f *Farm) Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	volume := filepath.Join(s.dir, "volume")
-	if err := os.RemoveAll(volume); err != nil {
+	if err := s.fill(ctx); err != nil {
 		return nil, err
-	}
-	copying := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", filepath.Join(f.dir, "template", "volume"), volume)
-	if out, err := copying.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("copy the data directory: %w: %s", err, out)
 	}
 	f.mu.Lock()
 	f.servers = append(f.servers, s)

@@ -240,7 +240,7 @@ type BinlogArchiveSpec struct {
 	// While the archive is on it can only grow: the claim is expanded where its StorageClass allows that, and made anew where
 	// not. One transaction must fit on it.
 	// +kubebuilder:default="5Gi"
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('16Ti')) <= 0",message="must be 1Gi to 16Ti; for example 5Gi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('16Ti')) <= 0",message="must be 1Gi to 16Ti; for example 5Gi"
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 

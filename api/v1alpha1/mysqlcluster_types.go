@@ -241,11 +241,13 @@ type ReplicationSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="database.name cannot be changed: MySQL cannot rename a database. Put the old name back, and make a further database with SQL"
 // +kubebuilder:validation:XValidation:rule="self.owner == oldSelf.owner",message="database.owner cannot be changed: put the old owner back, and make a further account with SQL"
 type DatabaseSpec struct {
-	// Name of the database: 1 to 64 letters, digits and underscores, beginning with a letter; none of MySQL's own.
+	// Name of the database: 1 to 64 letters, digits and underscores, each underscore counted as two characters, beginning with
+	// a letter; none of MySQL's own.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_]*$`
 	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['mysql', 'sys', 'information_schema', 'performance_schema', 'ndbinfo', 'nairobi_mysql'])",message="is a name that MySQL or the operator uses itself: choose another"
+	// +kubebuilder:validation:XValidation:rule="size(self) + self.findAll('_').size() <= 64",message="must have at most 64 characters with each underscore counted as two: MySQL stores the owner's privileges under the name with a backslash before each underscore. Choose a shorter name, or one with fewer underscores"
 	Name string `json:"name"`
 
 	// Owner is the account that has every privilege on the database; app unless set.

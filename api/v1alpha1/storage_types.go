@@ -20,7 +20,7 @@ type StorageSpec struct {
 	// It may grow, never shrink: EBS cannot shrink a volume. A change of size, type, iops or throughput is made on the
 	// volumes that there are, while they are in use; EC2 takes four such changes of a volume within 24 hours.
 	// +kubebuilder:default="20Gi"
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0 && quantity(string(self)).asInteger() % 1073741824 == 0",message="must be a whole number of GiB from 1Gi to 64Ti; for example 100Gi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0 && quantity(string(self)).asInteger() % 1073741824 == 0",message="must be a whole number of GiB from 1Gi to 64Ti, written without a fraction; for example 100Gi, or 1536Gi for 1.5Ti"
 	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",messageExpression="'storage.size cannot shrink: EBS cannot shrink a volume. Set ' + string(oldSelf) + ' or more; for smaller volumes restore a backup into a new cluster'"
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`

@@ -32,7 +32,7 @@ type VerificationSpec struct {
 
 	// Storage is the size of the volume into which the dump is restored, 1Gi to 64Ti. The node's own disk is used unless
 	// it is set.
-	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0",message="must be 1Gi to 64Ti; for example 100Gi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0",message="must be 1Gi to 64Ti; for example 100Gi"
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 

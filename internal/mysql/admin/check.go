@@ -22,8 +22,8 @@ const (
 	maxHostName     = 255
 )
 
-// databasePattern escapes a database's name for GRANT, where _ and % are wildcards. MySQL stores it in that form, and in
-// lower case with lower_case_table_names.
+// databasePattern escapes a database's name for GRANT, where _ and % are wildcards. MySQL stores it in that form, of which
+// maxDatabaseName is the limit as well, and in lower case with lower_case_table_names.
 func databasePattern(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `_`, `\_`, `%`, `\%`).Replace(name)
 }

@@ -93,7 +93,7 @@ func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome Databa
 
 func checkOwner(database, user, password string) error {
 	switch {
-	case database == "" || utf8.RuneCountInString(database) > maxDatabaseName || strings.ContainsRune(database, 0) || !utf8.ValidString(database):
+	case database == "" || utf8.RuneCountInString(databasePattern(database)) > maxDatabaseName || strings.ContainsRune(database, 0) || !utf8.ValidString(database):
 		return fmt.Errorf("%w: the database's name", mysql.ErrInvalidArgument)
 	case slices.Contains(reservedDatabases, strings.ToLower(database)):
 		return fmt.Errorf("%w: the database's name is reserved", mysql.ErrInvalidArgument)

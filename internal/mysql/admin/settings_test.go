@@ -312,7 +312,7 @@ func TestDatabase(t *testing.T) {
 	}
 	for _, wrong := range [][3]string{
 		{"", "u", "p"}, {"mysql", "u", "p"}, {"Nairobi_MySQL", "u", "p"}, {"d", "", "p"}, {"d", "root", "p"}, {"d", "nairobi_operator", "p"},
-		{"d", "mysql.sys", "p"}, {"d", "u", ""}, {strings.Repeat("d", 65), "u", "p"}, {"d", strings.Repeat("u", 33), "p"}, {"d\x00", "u", "p"},
+		{"d", "mysql.sys", "p"}, {"d", "u", ""}, {strings.Repeat("d", 65), "u", "p"}, {strings.Repeat("d", 63) + "_", "u", "p"}, {"d", strings.Repeat("u", 33), "p"}, {"d\x00", "u", "p"},
 	} {
 		if _, err := m[0].EnsureDatabase(ctx, admin.Database{Name: wrong[0], Owner: wrong[1], Password: wrong[2]}); !errors.Is(err, mysql.ErrInvalidArgument) {
 			t.Errorf("%q: %v", wrong, err)

@@ -11,7 +11,8 @@ import (
 //
 // DatabaseSpec describes the application's database and its owner. Both are made once and never renamed.
 type DatabaseSpecApplyConfiguration struct {
-	// Name of the database: 1 to 64 letters, digits and underscores, beginning with a letter; none of MySQL's own.
+	// Name of the database: 1 to 64 letters, digits and underscores, each underscore counted as two characters, beginning with
+	// a letter; none of MySQL's own.
 	Name *string `json:"name,omitempty"`
 	// Owner is the account that has every privilege on the database; app unless set.
 	// 1 to 32 (MySQL's limit for account names) lower-case letters, digits and underscores, beginning with a letter.

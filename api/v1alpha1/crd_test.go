@@ -111,7 +111,7 @@ func TestColumns(t *testing.T) {
 			wide = append(wide, column.Name)
 		}
 	}
-	if fmt.Sprint(usual) != "[Available Phase Ready Primary Version Age]" || fmt.Sprint(wide) != "[Lag Last Backup PITR From Type Region]" {
+	if fmt.Sprint(usual) != "[Available Phase Ready Primary Version Age]" || fmt.Sprint(wide) != "[Lag Last Backup PITR From Cost/Month Type Region]" {
 		t.Errorf("columns %v, wide %v", usual, wide)
 	}
 }
@@ -127,6 +127,7 @@ func TestTableShowsStatus(t *testing.T) {
 	object.Object["status"] = map[string]any{
 		"phase": "Ready", "readyMembers": "3/3", "primary": "table-1", "version": "9.7.1", "lag": "<1s", "replicas": int64(3), "selector": "mysql.alx.ke/cluster=table",
 		"conditions": []any{map[string]any{"type": "Available", "status": "True", "reason": "WriteSucceeded", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+		"cost":       map[string]any{"monthly": "512.40", "currency": "USD"},
 		"backup":     map[string]any{"lastGoodAt": ago(5 * time.Hour), "firstRecoverablePoint": ago(13 * 24 * time.Hour)},
 	}
 	if err := api.Status().Update(t.Context(), object); err != nil {
@@ -156,10 +157,10 @@ func TestTableShowsStatus(t *testing.T) {
 		t.Fatalf("%v, %v", rows, err)
 	}
 	cells, ok := rows[0].(map[string]any)["cells"].([]any)
-	if !ok || len(cells) != 12 {
+	if !ok || len(cells) != 13 {
 		t.Fatalf("cells %v", cells)
 	}
-	if got := fmt.Sprint(append(cells[:6:6], cells[7:]...)); got != "[table True Ready 3/3 table-1 9.7.1 <1s 5h 13d r7g.large us-east-1]" {
+	if got := fmt.Sprint(append(cells[:6:6], cells[7:]...)); got != "[table True Ready 3/3 table-1 9.7.1 <1s 5h 13d 512.40 r7g.large us-east-1]" {
 		t.Errorf("kubectl get prints %s", got)
 	}
 	scale := read(path+"/scale", "application/json")

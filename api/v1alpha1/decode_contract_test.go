@@ -64,6 +64,10 @@ func leaves(t *testing.T, kind reflect.Type, s apiextensionsv1.JSONSchemaProps, 
 		here = nil
 		for field := range kind.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if field.Anonymous && name == "" {
+				here = append(here, leaves(t, field.Type, s, rules, path...)...)
+				continue
+			}
 			property, ok := s.Properties[name]
 			if !ok {
 				t.Errorf("%v has no %s in its schema", path, name)

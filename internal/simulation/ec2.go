@@ -51,9 +51,9 @@ type instance struct {
 	powered, frozen bool
 	// version is that of the mysqld that the instance was set up with.
 	version string
-	signed  bool
-	// signedAt is when its certificate was signed last.
-	signedAt int64
+	certificate
+	// clockAhead is how far its clock is ahead, negative when it is behind.
+	clockAhead time.Duration
 	// failures counts the starts of mysqld in a row that failed because of what is persisted.
 	failures int
 	volume   *volume
@@ -63,6 +63,12 @@ type instance struct {
 	// lingers is until when the host goes on that EC2 has called stopped after a stop by force; 0 when it does not.
 	lingers int64
 	past    []staleRead[topology.Instance]
+}
+
+// certificate is that of a member: whether it has one, and when it was signed last.
+type certificate struct {
+	signed   bool
+	signedAt int64
 }
 
 // lives are those of an instance and of its mysqld.

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -9,6 +11,9 @@ import (
 )
 
 // fault is something that goes wrong.
+//
+// A new one goes into separate: there it draws nothing that others draw, and the schedules in which it does not strike keep their stories.
+// Those that regressions and mutants are tied to stay good.
 type fault struct {
 	name   string
 	weight int
@@ -226,7 +231,42 @@ func (w *world) planFaults() {
 	}
 }
 
-// strike lets one fault happen.
+// separateFault is a fault that draws from numbers of its own.
+type separateFault struct {
+	name string
+	// percent is in how many of a hundred schedules it strikes, most how often at most.
+	percent, most int
+	strike        func(w *world, draw *rand.Rand)
+}
+
+var separate = []separateFault{
+	{"a member's clock jumps", 6, 2, func(w *world, draw *rand.Rand) {
+		in, ahead := w.machineOf(draw.IntN(w.desired.Replicas)), time.Duration(draw.Int64N(7200)-3600)*time.Second
+		lasts := 10*second + draw.Int64N(110*second)
+		if in == nil {
+			return
+		}
+		in.clockAhead = ahead
+		w.after(lasts, func() { in.clockAhead = 0 })
+	}},
+}
+
+// drawSeparate decides which of them strike, and when.
+func drawSeparate(w *world, seed, schedule uint64) {
+	for _, f := range separate {
+		stream := fnv.New64a()
+		_, _ = stream.Write([]byte(f.name))
+		draw := rand.New(rand.NewPCG(seed^stream.Sum64(), schedule))
+		if draw.IntN(100) >= f.percent {
+			continue
+		}
+		for range 1 + draw.IntN(f.most) {
+			w.after(draw.Int64N(w.shape.span+1), func() { befall(w, f.name, func(w *world) { f.strike(w, draw) }) })
+		}
+	}
+}
+
+// strike lets one fault of those that are drawn together happen.
 func (w *world) strike() {
 	if w.healed > 0 {
 		return
@@ -238,12 +278,20 @@ func (w *world) strike() {
 	x := w.rng.IntN(total)
 	for _, f := range faults {
 		if x -= f.weight; x < 0 {
-			w.say("FAULT: %s", f.name)
-			w.faults++
-			f.strike(w)
-			break
+			befall(w, f.name, f.strike)
+			return
 		}
 	}
+}
+
+// befall lets a fault happen, unless the faults have stopped.
+func befall(w *world, name string, strike func(w *world)) {
+	if w.healed > 0 {
+		return
+	}
+	w.say("FAULT: %s", name)
+	w.faults++
+	strike(w)
 	w.roles = true
 	w.wake()
 }
@@ -260,6 +308,7 @@ func (w *world) heal() {
 	w.seeOff()
 	for _, in := range w.cloud.instances {
 		w.thawInstance(in)
+		in.clockAhead = 0
 		if in.Event != "" {
 			in.Event, in.EventAt = "", time.Time{}
 			w.recordInstance(in)

@@ -325,7 +325,7 @@ func (s *mysqld) observation() mysql.Observation {
 			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
 			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(), OffTimes: s.offTimes,
 		},
-		PendingCommits: len(s.waiting), AnsweredCommits: s.answered, Clone: st.clone, Persisted: st.persisted,
+		ClockSkew: s.on.clockAhead, PendingCommits: len(s.waiting), AnsweredCommits: s.answered, Clone: st.clone, Persisted: st.persisted,
 		PersistedIgnored: s.ignored, Settings: map[string]string{mysql.RelaySync: relaySyncs[s.unsynced]},
 	}
 	if !s.sourceEnabled {

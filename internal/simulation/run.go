@@ -93,6 +93,7 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawSeries(seed, schedule)
 	w.drawMeddling(seed, schedule)
 	w.drawDying(seed, schedule)
+	drawSeparate(w, seed, schedule)
 	drawRestarts(w, seed, schedule)
 	w.cloud.rotation = drawRotation(seed, schedule)
 	drawFlushes(w, seed, schedule)
@@ -235,7 +236,7 @@ func (w *world) presetMember(n int, name string, st *store) {
 	zone := w.desired.Subnets[n%len(w.desired.Subnets)].Zone
 	v := &volume{member: name, st: st, Volume: topology.Volume{
 		ID: fmt.Sprintf("vol-%d", n+1), Incarnation: 1, State: inUse, Zone: zone, AttachedTo: fmt.Sprintf("i-%d", n+1), AttachState: attached, SizeGiB: w.desired.SizeGiB}}
-	in := &instance{member: name, node: n, powered: true, signed: true, volume: v, Instance: topology.Instance{
+	in := &instance{member: name, node: n, powered: true, certificate: certificate{signed: true}, volume: v, Instance: topology.Instance{
 		ID: v.AttachedTo, Incarnation: 1, State: running, Zone: zone, Address: address(n + 1), LaunchTime: w.time().Add(-time.Hour), TemplateHash: w.desired.TemplateHash}}
 	in.version = w.desired.Version
 	w.cloud.volumes, w.cloud.instances = append(w.cloud.volumes, v), append(w.cloud.instances, in)

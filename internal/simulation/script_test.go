@@ -220,6 +220,10 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 		w.stopInstance(in)
 	case "terminate-instance":
 		w.endInstance(in, "Client.InstanceInitiatedShutdown")
+	case "set-clock":
+		var ahead int
+		d.ScanArgs(t, "ahead", &ahead)
+		in.clockAhead = time.Duration(ahead) * time.Second
 	case "freeze":
 		in.frozen = true
 	case "thaw":

@@ -197,9 +197,11 @@ func awaitVolume(ctx context.Context, a *account, id string) error {
 		v, found, err := a.cloud.Inventory.VolumeByID(ctx, id)
 		switch {
 		case err != nil:
-		case found && v.State == inventory.VolumeAvailable:
-			return nil
 		case found:
+			a.cloud.Inventory.Volumes.Found(id, v) // what EC2 has shown and shows no longer is gone
+			if v.State == inventory.VolumeAvailable {
+				return nil
+			}
 			seen, missed = true, 0
 		default:
 			missed++

@@ -410,8 +410,12 @@ func (w *world) vanishing() {
 	go func() {
 		defer close(gone)
 		w.until(func() bool { return len(w.probes()) > 0 })
-		time.Sleep(2 * time.Second)                                                                                // it is seen
-		w.fault(proxy.Rule{Kind: proxy.Delay, Delay: time.Second, Count: 2, Actions: []string{"DescribeVolumes"}}) // and never seen as available
+		time.Sleep(2 * time.Second) // it is seen
+		unreadable, err := w.proxy.Add(proxy.Deny("DescribeVolumes"))
+		if err != nil {
+			w.t.Error(err)
+		}
+		defer w.proxy.Remove(unreadable) // and never seen as available, however long what follows takes
 		time.Sleep(time.Second)
 		if err := server.Hold(ctx, false); err != nil {
 			w.t.Error(err)

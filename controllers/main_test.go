@@ -70,7 +70,7 @@ func runTests(m *testing.M) int {
 		granted = shared.granted
 	}
 	if wrong := shared.end(granted); len(wrong) > 0 {
-		// hack/test-servers.sh runs again what fails in another way, and finds that no test fails.
+		// What fails in another way is run again by hack/test-servers.sh, which then finds that no test fails.
 		panic("what the operator asks of Kubernetes and config/rbac differ:\n" + strings.Join(wrong, "\n"))
 	}
 	return code

@@ -211,7 +211,7 @@ func TestWhatAClusterMayNotBeginWith(t *testing.T) {
 		"a backup that is missing": {change: recovery(v1alpha1.RecoverySpec{BackupName: "nightly"}), says: "there is no MySQLBackup nightly"},
 		"a backup that failed": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, func(b *v1alpha1.MySQLBackup) { b.Status.Phase = v1alpha1.BackupFailed })
-		}, says: "MySQLBackup nightly is Failed"},
+		}, says: "MySQLBackup nightly failed, so there is nothing to restore"},
 		"a backup to a moment": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, nil)
 			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}

@@ -36,9 +36,9 @@ func TestMaintenanceWindow(t *testing.T) {
 		{"no such zone", "2026-11-22T00:30:00Z", &v1alpha1.MaintenanceWindow{Schedule: "@daily", TimeZone: "Mars/Olympus"}, false,
 			`spec.maintenanceWindow.timeZone: "Mars/Olympus" is no time zone of the IANA database; name one, for example Africa/Nairobi`},
 		{"no such minute", "2026-11-22T00:30:00Z", &v1alpha1.MaintenanceWindow{Schedule: "61 3 * * *", TimeZone: "Etc/UTC"}, false,
-			"spec.maintenanceWindow.schedule cannot be read: end of range (61) above maximum (59): 61; write five fields of cron, for example 0 3 * * SUN"},
+			"spec.maintenanceWindow.schedule cannot be read: end of range (61) above maximum (59): 61; write five fields of cron, for example 0 3 * * 0"},
 		{"no such day", "2026-11-22T00:30:00Z", &v1alpha1.MaintenanceWindow{Schedule: "0 3 30 2 *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Etc/UTC"}, false,
-			"spec.maintenanceWindow.schedule names no day that ever comes; write one that does, for example 0 3 * * SUN"},
+			"spec.maintenanceWindow.schedule names no day that ever comes; write one that does, for example 0 3 * * 0"},
 		{"a day in eight years", "2096-03-01T00:00:00Z", &v1alpha1.MaintenanceWindow{Schedule: "0 3 29 2 *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Etc/UTC"}, false,
 			"the next maintenance window opens in more than five years"},
 	} {

@@ -229,7 +229,7 @@ func (r *Supervisor) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again
 		return 0, "", nil
 	case jobs.NeverRan(job, r.Clock.Now()):
 		// Its Secret, its volume or its node may be gone. The next one is as the spec is by then.
-		r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventRemovalFailed, announce.Act, "%s. It is to remove %s, and is made anew", jobs.NotStarted(job.Name), b.Status.Location)
+		r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventRemovalFailed, announce.Act, "%s. It is to remove %s, and is made again", jobs.NotStarted(job.Name), b.Status.Location)
 		return SuperviseEvery, "", jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationBackground)
 	case jobs.Ending(job) == nil:
 		return SuperviseEvery, "", nil

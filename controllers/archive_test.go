@@ -25,6 +25,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // annals is a cluster with an archive on a real API server, which it has because its backups go to a bucket. No pod runs: the
@@ -400,7 +401,7 @@ func TestARestoreIsToldItsPoint(t *testing.T) {
 		c := a.cluster.DeepCopy()
 		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{PointInTime: &point, ObjectStore: &v1alpha1.ObjectStoreSource{
 			Destination: *c.Spec.Backup.Destination, Path: "shop/orders/uid"}}}
-		told, err := a.r.restorer.RecoveryTask(t.Context(), &pass.Pass{Cluster: c}, "orders-0")
+		told, err := a.r.restorer.RecoveryTask(t.Context(), &pass.Pass{Cluster: c}, topology.Recover{Member: "orders-0"})
 		must(t, err)
 		text, err := told.Encode()
 		must(t, err)

@@ -207,6 +207,61 @@ func TestAFailedAttemptIsReported(t *testing.T) {
 	}
 }
 
+// TestAnArchiveIsReplayedIntoACopy by a pod that is given the copy, the archive and the point. That it is done is remembered of that copy
+// alone: for one that takes its place, the Job and its report are given up, and another begins.
+func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
+	t.Parallel()
+	archive := v1alpha1.ArchiveSource{Destination: v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups"}}, Path: "shop/gone/7d1c3e4f"}
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{
+			SnapshotID: "snap-0a1b2c3d4e5f60718", PointInTime: &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05.6Z"}, Archive: &archive}}
+	})
+	o := w.newOperator(nil)
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
+	must(t, w.seen(o).Stored.Save(t.Context(), func(r *topology.ClusterRecord) { r.SourceArchive = &archive }))
+	key := client.ObjectKey{Namespace: w.cluster.Namespace, Name: resources.NamesOf("orders").Recovery}
+	goOn := func(volume string) *topology.ClusterRecord {
+		t.Helper()
+		s := w.seen(o)
+		must(t, o.restorer.Recover(t.Context(), s, topology.Recover{Member: "orders-0", Copy: volume}))
+		records := s.Records()
+		return &records
+	}
+	read := func() *batchv1.Job {
+		t.Helper()
+		var job batchv1.Job
+		must(t, kube.Get(t.Context(), key, &job))
+		return &job
+	}
+	goOn("vol-1")
+	told := resources.TaskOf(read())
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
+	if told.Copy != "vol-1" || told.Target != "orders-0" || told.Path != archive.Path || told.Destination.S3.Bucket != "my-backups" || told.UntilTime == nil || !told.UntilTime.Equal(at) {
+		t.Errorf("the pod is told %+v", told)
+	}
+	var report corev1.ConfigMap
+	must(t, kube.Get(t.Context(), key, &report))
+	report.Data = map[string]string{task.ReportState: "Done", task.ReportMessage: "replayed", task.ReportSkipped: "left out"}
+	must(t, kube.Update(t.Context(), &report))
+	endJob(t, key.Namespace, key.Name, batchv1.JobComplete)
+	if r := goOn("vol-2"); r.Replayed != "" || r.Recovered {
+		t.Errorf("what was replayed into another copy counts: %+v", r)
+	}
+	must(t, kube.Get(t.Context(), key, &report))
+	if len(report.Data) > 0 {
+		t.Errorf("of the lost copy it is still said %v", report.Data)
+	}
+	collect(t, read())
+	goOn("vol-2")
+	if told := resources.TaskOf(read()); told.Copy != "vol-2" {
+		t.Errorf("the next pod is told %+v", told)
+	}
+	endJob(t, key.Namespace, key.Name, batchv1.JobComplete)
+	if r := goOn("vol-2"); r.Replayed != "vol-2" || r.Recovered {
+		t.Errorf("when it is done, remembered is %+v", r)
+	}
+}
+
 // TestARestoringPodReadsWhereTheBackupIs: with IRSA it is given the role of that place until it is done, and then the one
 // of the cluster's own backups.
 func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {

@@ -134,6 +134,21 @@ func (g *gallery) ids() []string {
 	return ids
 }
 
+// TestASnapshotSaysWhereItsArchiveIs, in a bucket whose region is named, and nothing where there is none.
+func TestASnapshotSaysWhereItsArchiveIs(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	for name, archived := range map[string]bool{"archived": true, "alone": false} {
+		g.take(name, "")
+		g.look(func(s *pass.Pass) { s.Cluster.Spec.Backup.BinlogArchive.Enabled = archived })
+		a := g.backup(name).Status.Archive
+		if (a != nil) != archived || archived && (a.Destination.S3.Bucket != "my-backups" || a.Destination.S3.Region != "us-east-1" || a.Path != g.cluster.Namespace+"/orders/"+string(g.cluster.UID)) {
+			t.Errorf("%s says that its archive is %+v", name, a)
+		}
+		g.until(name, v1alpha1.BackupCompleted)
+	}
+}
+
 // TestABackupIsOneSnapshotOfOneVolume, whatever becomes of the member that it was taken of.
 func TestABackupIsOneSnapshotOfOneVolume(t *testing.T) {
 	t.Parallel()

@@ -120,6 +120,53 @@ func (e *estate) inherited() map[string]string {
 	return from
 }
 
+// archiveOfGone is the archive of the cluster that left the estate behind.
+func archiveOfGone(c *v1alpha1.MySQLCluster) *v1alpha1.ArchiveSource {
+	return &v1alpha1.ArchiveSource{Destination: v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups"}}, Path: c.Namespace + "/gone/gone"}
+}
+
+// TestTheArchiveOfACopyIsFound: where the spec names it, or where the MySQLBackup of the snapshot does; the spec comes first. It is
+// remembered with the snapshot, in case the MySQLBackup goes.
+func TestTheArchiveOfACopyIsFound(t *testing.T) {
+	t.Parallel()
+	point := &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
+	named := func(e *estate, c *v1alpha1.MySQLCluster) {
+		backupName(e, c, func(b *v1alpha1.MySQLBackup) { b.Status.Archive = archiveOfGone(c) })
+	}
+	for name, r := range map[string]struct {
+		change func(*estate, *v1alpha1.MySQLCluster)
+		path   string
+	}{
+		"the spec's": {func(_ *estate, c *v1alpha1.MySQLCluster) {
+			c.Spec.Bootstrap.Recovery.PointInTime, c.Spec.Bootstrap.Recovery.Archive = point, archiveOfGone(c)
+		}, "/gone/gone"},
+		"the backup's": {func(e *estate, c *v1alpha1.MySQLCluster) {
+			named(e, c)
+			c.Spec.Bootstrap.Recovery.PointInTime = point
+		}, "/gone/gone"},
+		"both": {func(e *estate, c *v1alpha1.MySQLCluster) {
+			named(e, c)
+			c.Spec.Bootstrap.Recovery.PointInTime, c.Spec.Bootstrap.Recovery.Archive = point, archiveOfGone(c)
+			c.Spec.Bootstrap.Recovery.Archive.Path = c.Namespace + "/gone/elsewhere"
+		}, "/gone/elsewhere"},
+		"none, for no point": {named, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEstate(t, nil, r.change)
+			o := e.newOperator(nil)
+			e.drive(o, patience, func() bool { return len(e.inherited()) == 1 })
+			records, path := e.seen(o).Records(), ""
+			if records.SourceArchive != nil {
+				path = strings.TrimPrefix(records.SourceArchive.Path, e.cluster.Namespace)
+			}
+			if records.Source != e.snapshot || path != r.path {
+				t.Errorf("remembered are %s and the archive %q", records.Source, path)
+			}
+		})
+	}
+}
+
 func backupName(e *estate, c *v1alpha1.MySQLCluster, change func(*v1alpha1.MySQLBackup)) {
 	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "nightly"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "gone", Method: v1alpha1.BackupMethodSnapshot}}
 	must(e.t, kube.Create(e.t.Context(), b))
@@ -215,7 +262,20 @@ func TestWhatAClusterMayNotBeginWith(t *testing.T) {
 		"a backup to a moment": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, nil)
 			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
-		}, says: "name a dump"},
+		}, says: "MySQLBackup nightly is a snapshot, which holds one moment only, and of a cluster whose binary logs were not archived"},
+		"a backup whose archive is another's": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
+			backupName(e, c, func(b *v1alpha1.MySQLBackup) {
+				b.Status.Archive = &v1alpha1.ArchiveSource{Destination: v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups"}}, Path: "other/gone/gone"}
+			})
+			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
+		}, says: "whose binary logs were not archived"},
+		"a dump and an archive": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
+			b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "dump"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "gone"}}
+			must(e.t, kube.Create(e.t.Context(), b))
+			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted}
+			must(e.t, kube.Status().Update(e.t.Context(), b))
+			c.Spec.Bootstrap.Recovery = &v1alpha1.RecoverySpec{BackupName: b.Name, PointInTime: &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}, Archive: archiveOfGone(c)}
+		}, says: "spec.bootstrap.recovery.archive: MySQLBackup dump is a dump, whose archive is beside it"},
 		"a backup of another's snapshot": {tags: map[string]string{v1alpha1.TagNamespace: "other"}, change: func(e *estate, c *v1alpha1.MySQLCluster) { backupName(e, c, nil) }, says: "no snapshot of MySQLBackup nightly"},
 		"a backup that names another snapshot": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, func(b *v1alpha1.MySQLBackup) { b.Status.SnapshotID = "snap-0a1b2c3d4e5f60718" })

@@ -217,8 +217,14 @@ func recoveryRows() []row {
 		fine("from a volume", recovery("volumeID", "vol-0a1b2c3d4e5f60718")),
 		wrong("from a snapshot and a backup", one, recovery("snapshotID", "snap-0a1b2c3d", "backupName", "b")),
 		wrong("from a snapshot and a volume", one, recovery("snapshotID", "snap-0a1b2c3d", "volumeID", "vol-0a1b2c3d")),
-		wrong("a snapshot to a moment", "a copy of a volume holds one moment only", recovery("snapshotID", "snap-0a1b2c3d", "pointInTime", moment)),
+		wrong("a snapshot to a moment", "a copy of a volume holds one moment only: for pointInTime, name with archive the binary logs that lead on from it", recovery("snapshotID", "snap-0a1b2c3d", "pointInTime", moment)),
 		wrong("a volume to a moment", "a copy of a volume holds one moment only", recovery("volumeID", "vol-0a1b2c3d", "pointInTime", moment)),
+		fine("a snapshot and an archive to a moment", recovery("snapshotID", "snap-0a1b2c3d", "pointInTime", moment, "archive", store("shop/orders/uid"), "image", "mysql:9.7.1")),
+		fine("a volume and an archive to a moment", recovery("volumeID", "vol-0a1b2c3d", "pointInTime", moment, "archive", store("shop/orders/uid"))),
+		fine("a backup by name and an archive to a moment", recovery("backupName", "b", "pointInTime", moment, "archive", store("shop/orders/uid"))),
+		wrong("an archive to no moment", "archive is read up to pointInTime: set that, or remove archive", recovery("snapshotID", "snap-0a1b2c3d", "archive", store("shop/orders/uid"))),
+		wrong("a dump's folder and an archive", "the archive of a dump is beside it: remove archive", recovery("objectStore", store("shop/orders/uid"), "pointInTime", moment, "archive", store("shop/orders/uid"))),
+		wrong("an archive in a dump's folder", "spec.bootstrap.recovery.archive.path", recovery("snapshotID", "snap-0a1b2c3d", "pointInTime", moment, "archive", store("shop/orders/uid/backups/b"))),
 		wrong("a snapshot with an image", "no pod restores a copy of a volume: remove image", recovery("snapshotID", "snap-0a1b2c3d", "image", "mysql:9.7.1")),
 	}
 	for _, id := range []string{"", "0a1b2c3d", "vol-0a1b2c3d", "snap-", "snap-0A1B2C3D", "snap-0a1b2c3", "snap-0a1b2c3d4", "snap-0a1b2c3d4e5f607189", "snap-0a1b2c3d\n", "snap-$(id)aaaa", "arn:aws:ec2:::snapshot/snap-0a1b2c3d"} {

@@ -225,6 +225,8 @@ var freeText = map[string]string{
 	"spec.bootstrap.recovery.objectStore.destination.s3.prefix":   "the same",
 	"spec.backup.destination.s3.caBundle":                         "has line breaks, as certificates do, and nothing else that a shell knows",
 	"spec.bootstrap.recovery.objectStore.destination.s3.caBundle": "the same",
+	"spec.bootstrap.recovery.archive.destination.s3.prefix":       "the same",
+	"spec.bootstrap.recovery.archive.destination.s3.caBundle":     "the same",
 }
 
 // matchesFirst is the beginning of a rule that only a string of its pattern can satisfy, unless the rule has another alternative.

@@ -150,14 +150,7 @@ type MySQLBackupStatus struct {
 	// +optional
 	GTIDSet string `json:"gtidSet,omitempty"`
 
-	// BinlogFile and BinlogPosition are where the member's own binary log was.
-	// +kubebuilder:validation:MaxLength=512
-	// +optional
-	BinlogFile string `json:"binlogFile,omitempty"`
-
-	// BinlogPosition is the offset in that file.
-	// +optional
-	BinlogPosition int64 `json:"binlogPosition,omitempty"`
+	BinlogCoordinates `json:",inline"`
 
 	// Checksum of what is stored: sha256:<64 hexadecimal digits>.
 	// +kubebuilder:validation:MaxLength=80
@@ -183,6 +176,11 @@ type MySQLBackupStatus struct {
 	// +optional
 	SnapshotID string `json:"snapshotID,omitempty"`
 
+	// Archive of a snapshot is where the cluster's binary logs were archived when it was taken: from there a restore of the snapshot
+	// goes on to a point in time.
+	// +optional
+	Archive *ArchiveSource `json:"archive,omitempty"`
+
 	// VerifiedAt is when it was last restored to try it and found whole.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
@@ -200,6 +198,18 @@ type MySQLBackupStatus struct {
 	// +listType=set
 	// +optional
 	Pruned []string `json:"pruned,omitempty"`
+}
+
+// BinlogCoordinates are a place in a member's own binary log.
+type BinlogCoordinates struct {
+	// BinlogFile and BinlogPosition are where the member's own binary log was.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	BinlogFile string `json:"binlogFile,omitempty"`
+
+	// BinlogPosition is the offset in that file.
+	// +optional
+	BinlogPosition int64 `json:"binlogPosition,omitempty"`
 }
 
 // BackupProgress is how far a running backup is.

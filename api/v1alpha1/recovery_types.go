@@ -12,8 +12,10 @@ type BootstrapSpec struct {
 // dump that it is in use.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.backupName), has(self.objectStore), has(self.snapshotID), has(self.volumeID)].filter(x, x).size() == 1",message="set exactly one of backupName, objectStore, snapshotID and volumeID"
-// +kubebuilder:validation:XValidation:rule="!has(self.pointInTime) || !(has(self.snapshotID) || has(self.volumeID))",message="a copy of a volume holds one moment only: for pointInTime name a dump, by backupName or objectStore"
-// +kubebuilder:validation:XValidation:rule="!has(self.image) || !(has(self.snapshotID) || has(self.volumeID))",message="no pod restores a copy of a volume: remove image"
+// +kubebuilder:validation:XValidation:rule="!has(self.pointInTime) || !(has(self.snapshotID) || has(self.volumeID)) || has(self.archive)",message="a copy of a volume holds one moment only: for pointInTime, name with archive the binary logs that lead on from it"
+// +kubebuilder:validation:XValidation:rule="!has(self.archive) || has(self.pointInTime)",message="archive is read up to pointInTime: set that, or remove archive"
+// +kubebuilder:validation:XValidation:rule="!has(self.archive) || !has(self.objectStore)",message="the archive of a dump is beside it: remove archive"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || !(has(self.snapshotID) || has(self.volumeID)) || has(self.pointInTime)",message="no pod restores a copy of a volume: remove image"
 type RecoverySpec struct {
 	// BackupName is a MySQLBackup of the same namespace, a dump or a snapshot.
 	// +kubebuilder:validation:MinLength=1
@@ -43,9 +45,14 @@ type RecoverySpec struct {
 	VolumeID string `json:"volumeID,omitempty"`
 
 	// PointInTime is how far the source's history is restored, from its backup and its archive of binary logs; as far as the
-	// backup reaches unless it is set. What cannot be restored exactly is refused. It needs a dump.
+	// backup reaches unless it is set. What cannot be restored exactly is refused.
 	// +optional
 	PointInTime *PointInTimeSpec `json:"pointInTime,omitempty"`
+
+	// Archive is where the binary logs are that lead from a copy of a volume to pointInTime. It is needed with snapshotID and
+	// volumeID; the MySQLBackup of a snapshot names its own unless it is set. The archive of a dump is beside the dump.
+	// +optional
+	Archive *ArchiveSource `json:"archive,omitempty"`
 
 	// Image holds the mysql client that the restoring pod runs; that of spec.backup.image unless set.
 	// +kubebuilder:validation:MaxLength=512
@@ -64,6 +71,18 @@ type ObjectStoreSource struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*/[a-z0-9-]+/[A-Za-z0-9-]+(/backups/[A-Za-z0-9.-]+)?$`
+	Path string `json:"path"`
+}
+
+// ArchiveSource is a cluster's archive of binary logs.
+type ArchiveSource struct {
+	// Destination is the bucket.
+	Destination BackupDestination `json:"destination"`
+
+	// Path of the cluster's folder below the destination's prefix: <namespace>/<cluster>/<uid>.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*/[a-z0-9-]+/[A-Za-z0-9-]+$`
 	Path string `json:"path"`
 }
 

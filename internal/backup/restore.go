@@ -108,20 +108,50 @@ func Restore(ctx context.Context, o RestoreOptions) (_ Manifest, err error) {
 			return m, err
 		}
 	}
-	if err := v.FinishRecovery(ctx, o.Recovery); err != nil {
+	if err := v.Recovery(o.Recovery).Finish(ctx); err != nil {
 		return m, err
 	}
 	return m, ground.End(ctx)
 }
 
+// Continue has then go on with a server that holds a copy of another cluster's data and serves nobody, and closes it again. It may be
+// cut off anywhere and run again under the same name; what was completed is not done again.
+func Continue(ctx context.Context, target Member, recovery string, then func(ctx context.Context) error) error {
+	v, err := target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	r := v.Recovery(recovery)
+	done, err := r.BeginReplay(ctx)
+	if err != nil {
+		return err
+	}
+	if done {
+		return v.EndGround(ctx)
+	}
+	ground, err := v.PrepareGround(ctx)
+	if err != nil {
+		return err
+	}
+	if err := then(ctx); err != nil {
+		return err
+	}
+	if err := r.Finish(ctx); err != nil {
+		return err
+	}
+	return ground.End(ctx)
+}
+
 // begin opens the server. loaded says that it holds the backup already, done that nothing is left to do.
 func (o RestoreOptions) begin(ctx context.Context, v *podclient.Visit) (loaded, done bool, err error) {
+	r := v.Recovery(o.Recovery)
 	if o.Then != nil {
-		if loaded, err = v.ResumeLoaded(ctx, o.Recovery); err != nil || loaded {
+		if loaded, err = r.ResumeLoaded(ctx); err != nil || loaded {
 			return loaded, false, err
 		}
 	}
-	if done, err = v.BeginRecovery(ctx, o.Recovery); err == nil && done {
+	if done, err = r.Begin(ctx); err == nil && done {
 		err = v.EndGround(ctx)
 	}
 	return false, done, err
@@ -176,7 +206,7 @@ func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest
 	if o.Then == nil {
 		return nil
 	}
-	return v.MarkLoaded(ctx, o.Recovery)
+	return v.Recovery(o.Recovery).MarkLoaded(ctx)
 }
 
 // read reads what is not the dump.

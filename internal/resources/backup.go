@@ -197,6 +197,21 @@ func RecoveryJob(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv1
 		WithSpec(spec.WithBackoffLimit(recoveryRetries)), nil
 }
 
+// TaskOf is the task of a Job's pod; an empty one of a Job that is not ours.
+func TaskOf(job *batchv1.Job) task.Task {
+	for _, container := range job.Spec.Template.Spec.Containers {
+		for _, variable := range container.Env {
+			if variable.Name != task.Variable {
+				continue
+			}
+			if t, err := task.Decode(variable.Value); err == nil {
+				return t
+			}
+		}
+	}
+	return task.Task{}
+}
+
 // RecoveryReport is where that Job reports. What the pod wrote into it is the pod's.
 func RecoveryReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
 	name := NamesOf(c.Name).Recovery

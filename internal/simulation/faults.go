@@ -182,7 +182,7 @@ var faults = []fault{
 // loseRecords loses the records, unless a volume was lost before, whose member may have been the only voter for all that anybody knows,
 // or a cluster that is to begin with a copy is not known to have: a person has to make that one again.
 func (w *world) loseRecords() {
-	if w.shape.volumesLost > 0 || w.recoverySource != nil && !w.kube.records.Established {
+	if w.shape.volumesLost > 0 || w.heritage != nil && !w.kube.records.Established {
 		return
 	}
 	w.kube.setRecords(topology.ClusterRecord{}, w.now)

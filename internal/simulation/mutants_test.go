@@ -431,6 +431,14 @@ var mutants = []mutant{
 		breaks: []string{duplicated},
 	},
 	{
+		name:   "a copy is made the cluster's own before what was archived is replayed into it",
+		at:     47,
+		file:   copyFile,
+		old:    "case p.ToPoint && p.plan.Records.Replayed != vol.ID:",
+		new:    "case false:",
+		breaks: []string{lostCommit, notConverged},
+	},
+	{
 		name: "a new leader leaves the records as they are",
 		open: true,
 		file: nextFile,

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -150,8 +149,6 @@ type sqlPort struct {
 	o  topology.Observed
 }
 
-var errNoRecovery = errors.New("no cluster of the simulation begins with a dump")
-
 // Member implements engine.Database.
 func (d sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
 	m := d.o.Members[name]
@@ -162,7 +159,9 @@ func (d sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
 }
 
 // Recover implements engine.Database.
-func (d sqlPort) Recover(context.Context, topology.Recover) error { return errNoRecovery }
+func (d sqlPort) Recover(ctx context.Context, a topology.Recover) error {
+	return d.op.w.heritage.recover(ctx, d.op, a)
+}
 
 var _ engine.Member = (*member)(nil)
 

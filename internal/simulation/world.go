@@ -67,8 +67,8 @@ type world struct {
 	plan  topology.Plan
 	// meddling is what people do who are no friends of the operator, nil for nothing.
 	meddling *meddling
-	// recoverySource is what the cluster begins with, nil for nothing.
-	recoverySource *store
+	// heritage is what the cluster begins with, nil for nothing.
+	heritage *heritage
 
 	trace   trace
 	failure *failure

@@ -118,8 +118,9 @@ type (
 		Incarnation        int
 		Address            string
 	}
-	// Recover restores into a member what the cluster is to begin with. The member stays read-only meanwhile.
-	Recover struct{ Member string }
+	// Recover restores a dump into a member, or replays into Copy, its volume, what was archived up to the point in time that is asked
+	// for. The member stays read-only meanwhile.
+	Recover struct{ Member, Copy string }
 	// Adopt makes the data on a member's volume, a copy, this cluster's own. The member stays read-only.
 	Adopt struct{ Member, VolumeID string }
 	// Bootstrap makes a virgin member the first primary and writes the first membership row.
@@ -350,7 +351,12 @@ func (a TakeSnapshot) String() string {
 }
 func (a DeleteSecurityGroup) String() string { return "delete security group " + a.ID }
 func (a SignCertificate) String() string     { return "sign the certificate of " + a.Member }
-func (a Recover) String() string             { return "restore into " + a.Member }
+func (a Recover) String() string {
+	if a.Copy != "" {
+		return "replay the archive into " + a.Copy + " of " + a.Member
+	}
+	return "restore into " + a.Member
+}
 func (a CopyVolume) String() string {
 	return fmt.Sprintf("take a snapshot of volume %s for %s to begin with", a.VolumeID, a.Member)
 }

@@ -72,14 +72,20 @@ type Desired struct {
 	Hold string
 	// Soak is how long a member has to run on its new instance before the next is replaced.
 	Soak time.Duration
-	// Recover asks for a cluster that begins with what another left behind, restored into its first member.
-	Recover bool
+	Beginning
 	// Hibernate asks for a cluster without instances, whose volumes are kept.
 	Hibernate bool
 	// Deleting is true once the cluster is to go: it has a deletion timestamp and is not protected.
 	Deleting bool
 	// DeletionPolicy says what becomes of the volumes.
 	DeletionPolicy v1alpha1.DeletionPolicy
+}
+
+// Beginning says with what a new cluster begins.
+type Beginning struct {
+	// Recover asks for a cluster that begins with what another left behind, restored into its first member. ToPoint asks that what was
+	// archived up to a point in time is added to it.
+	Recover, ToPoint bool
 }
 
 // Subnet is a subnet of the spec.

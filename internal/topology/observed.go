@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
@@ -160,6 +161,8 @@ type Source struct {
 	SnapshotID string
 	// VolumeID is a volume of which a snapshot has to be taken before; empty for none.
 	VolumeID string
+	// Archive is where the binary logs are that lead on from the copy to the point in time that is asked for; nil for none.
+	Archive *v1alpha1.ArchiveSource
 	// Why says what stands in the way; its reason is empty when nothing does. Final says that only a person can change it.
 	Why   Finding
 	Final bool

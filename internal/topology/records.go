@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
@@ -36,13 +37,7 @@ type ClusterRecord struct {
 	FinalSnapshots
 	// BootstrappedVolume is the volume on which the cluster began. An empty volume in its place is no place to begin again.
 	BootstrappedVolume string `json:"bootstrappedVolume,omitempty"`
-	// Recovering is the volume into which a recovery goes, and Recovered is true once it is done: from then on the member on
-	// it is the one that the cluster begins on.
-	Recovering string `json:"recovering,omitempty"`
-	Recovered  bool   `json:"recovered,omitempty"`
-	// Source is the snapshot that the first member's volume is made from, in a cluster that begins with a copy of a volume. Once
-	// it is chosen no other is.
-	Source string `json:"source,omitempty"`
+	Heritage
 	// Database identifies the application database that was made; see the controller.
 	Database string `json:"database,omitempty"`
 	// PasswordUntil is when, in Unix seconds, the application's password of before stops to log in; 0 when none does.
@@ -92,6 +87,20 @@ type ClusterRecord struct {
 	// WriterID is the operator's process that wrote them last. A new leader writes them before it does anything, also when it changes
 	// nothing else: what one before it decides, which stood still between its look at the cluster and this write, is refused then.
 	WriterID string `json:"hand,omitempty"`
+}
+
+// Heritage is how far a cluster is that begins with what another left behind.
+type Heritage struct {
+	// Recovering is the volume into which a recovery goes, and Recovered is true once it is done: from then on the member on
+	// it is the one that the cluster begins on.
+	Recovering string `json:"recovering,omitempty"`
+	Recovered  bool   `json:"recovered,omitempty"`
+	// Source is the snapshot that the first member's volume is made from, in a cluster that begins with a copy of a volume. Once
+	// it is chosen no other is. SourceArchive is where the binary logs are that lead on from it, nil where no point in time is asked for.
+	Source        string                  `json:"source,omitempty"`
+	SourceArchive *v1alpha1.ArchiveSource `json:"sourceArchive,omitempty"`
+	// Replayed is the volume, a copy, that was taken on to the point in time that is asked for. It is made the cluster's own after that.
+	Replayed string `json:"replayed,omitempty"`
 }
 
 // MemberRecord is what is remembered of one member.
@@ -215,6 +224,7 @@ func (r ClusterRecord) Clone() ClusterRecord {
 	}
 	r.FinalVolumes, r.Held, r.PoweredOff, r.Forced = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff), slices.Clone(r.Forced)
 	r.MayAckNonVoters, r.Uncovered = slices.Clone(r.MayAckNonVoters), slices.Clone(r.Uncovered)
+	r.SourceArchive = r.SourceArchive.DeepCopy()
 	r.RollingDone, r.Restarts, r.Volumes = slices.Clone(r.RollingDone), r.Restarts.clone(), r.Volumes.clone()
 	return r
 }

@@ -40,6 +40,9 @@ func fill(t *testing.T, path string, v reflect.Value) {
 		element := reflect.New(v.Type().Elem()).Elem()
 		fields(element, path, func(path string, field reflect.Value) { fill(t, path, field) })
 		v.SetMapIndex(reflect.ValueOf("orders-0"), element)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fields(v.Elem(), path, func(path string, field reflect.Value) { fill(t, path, field) })
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			v.Set(reflect.ValueOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
@@ -105,6 +108,8 @@ func TestRecordsAreKeptWhole(t *testing.T) {
 		switch field.Kind() {
 		case reflect.Slice:
 			field.Index(0).SetZero()
+		case reflect.Pointer:
+			field.Elem().SetZero()
 		case reflect.Map:
 			field.SetMapIndex(reflect.ValueOf("orders-1"), reflect.New(field.Type().Elem()).Elem())
 		default:

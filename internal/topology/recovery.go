@@ -64,7 +64,7 @@ func (p *failover) recover() {
 			continue
 		}
 		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, m.Name + ": being restored into"}
-		p.retry(waitEC2, Recover{m.Name})
+		p.retry(waitEC2, Recover{Member: m.Name})
 		return
 	}
 	if lost := p.plan.Records.Recovering; lost != "" {

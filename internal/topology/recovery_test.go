@@ -21,7 +21,7 @@ func planned[A Action](p Plan) []A {
 
 // fresh is a cluster of three whose instances are up and whose servers answer, empty and without roles.
 func fresh() (Desired, Observed) {
-	d := Desired{Cluster: "orders", Replicas: 3, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, Recover: true,
+	d := Desired{Cluster: "orders", Replicas: 3, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, Beginning: Beginning{Recover: true},
 		Subnets: []Subnet{{"subnet-1", "a"}, {"subnet-2", "b"}, {"subnet-3", "c"}}}
 	o := Observed{Now: time.Unix(1000000, 0), CloudReachable: true, Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{}}
 	o.Records.Members = map[string]MemberRecord{}
@@ -119,8 +119,8 @@ func TestARecoveryThatWasForgottenIsNoBeginning(t *testing.T) {
 }
 
 func TestRecordsOfARecoveryAreCompared(t *testing.T) {
-	a := ClusterRecord{Recovering: "vol-1"}
-	if a.Equal(ClusterRecord{}) || (ClusterRecord{Recovered: true}).Equal(ClusterRecord{}) || !slices.Equal([]bool{a.Clone().Equal(a)}, []bool{true}) {
+	a := ClusterRecord{Heritage: Heritage{Recovering: "vol-1"}}
+	if a.Equal(ClusterRecord{}) || (ClusterRecord{Heritage: Heritage{Recovered: true}}).Equal(ClusterRecord{}) || !slices.Equal([]bool{a.Clone().Equal(a)}, []bool{true}) {
 		t.Error("the records of a recovery are not looked at")
 	}
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // A cluster may begin with a copy of a data volume: the first member gets its first volume from a snapshot, its mysqld
-// recovers as after a power cut, and what of the old cluster's identity is in the data is taken out over SQL before anything
-// else. From then on everything goes as after a restored dump. Nothing is written to what was copied.
+// recovers as after a power cut, what was archived after it is replayed where a point in time is asked for, and then what of the old
+// cluster's identity is in the data is taken out over SQL. From then on everything goes as after a restored dump. Nothing is written to
+// what was copied.
 
 // RecoveryPurpose begins the purpose of the snapshot that is taken of a volume which the cluster is to begin with. It goes when
 // that is done.
@@ -67,9 +68,10 @@ func (p *volumes) findSource() {
 		p.degraded(v1alpha1.ReasonRecoveryFailed, p.unsourced.Message+"; no volume is made from the snapshot again: "+advice)
 	case rec.Source != "":
 	case source.SnapshotID != "":
-		rec.Source = source.SnapshotID
+		rec.Source, rec.SourceArchive = source.SnapshotID, source.Archive
 	default:
 		rec.Source, p.unsourced = p.snapshotOfSource(source.VolumeID)
+		rec.SourceArchive = source.Archive
 	}
 	p.waitAtMost(waitEC2)
 }
@@ -126,7 +128,8 @@ func (p *volumes) dropSourceCopies() bool {
 	return left
 }
 
-// recoverCopy has the data on the copy made this cluster's own, once its mysqld answers.
+// recoverCopy has the data on the copy made this cluster's own, once its mysqld answers and it is at the point that is asked for. The
+// replay comes first: it writes to tables of the old cluster's operator, too, which go with its identity.
 func (p *volumes) recoverCopy() {
 	m := p.firstMember()
 	vol := m.volume()
@@ -147,6 +150,10 @@ func (p *volumes) recoverCopy() {
 		p.waitAtMost(waitReady)
 	case m.SQL.Replication != nil:
 		wait(m.Name + " still has the source of its volume's first owner")
+	case p.ToPoint && p.plan.Records.Replayed != vol.ID:
+		p.plan.Records.Recovering = vol.ID
+		wait(m.Name + ": what was archived after its copy was taken is being replayed")
+		p.retry(waitEC2, Recover{Member: m.Name, Copy: vol.ID})
 	default:
 		p.plan.Records.Recovering = vol.ID
 		wait(m.Name + ": its data is being made this cluster's own")

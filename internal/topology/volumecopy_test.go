@@ -14,8 +14,10 @@ import (
 
 const (
 	history = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-23"
-	oldSnap = "snap-old"
-	oldVol  = "vol-old"
+	// archived is what was archived after it, up to the point that is asked for.
+	archived = "3e11fa47-71ca-11e1-9e33-c80aa9429562:24-30"
+	oldSnap  = "snap-old"
+	oldVol   = "vol-old"
 )
 
 // newHeir is a world whose cluster begins with what another of the same name left behind: rows, and a membership.
@@ -39,9 +41,30 @@ func (w *world) adopt(a Adopt, d *data) {
 	if w.records.Bootstrapped != "" || w.records.Recovered {
 		w.t.Errorf("adopts %s on %s again", a.VolumeID, a.Member)
 	}
+	if !d.executed.Contains(w.heritage()) {
+		w.t.Errorf("adopts %s on %s, which is not at the point that was asked for: it holds %s", a.VolumeID, a.Member, d.executed)
+	}
 	d.membership = nil
 	w.volumes[a.VolumeID].Foreign = false
 	w.records.Recovered = true
+}
+
+// replay is what the executor does: a Job adds what was archived, and then it is in the records.
+func (w *world) replay(a Recover, d *data) {
+	if v := w.volumes[a.Copy]; v == nil || !v.Foreign || v.data != d {
+		w.t.Errorf("replays into %s of %s, which is not its copy", a.Copy, a.Member)
+	}
+	d.executed = d.executed.Union(gtid.MustParse(archived))
+	w.records.Replayed = a.Copy
+}
+
+// heritage is all that the cluster is to begin with.
+func (w *world) heritage() gtid.Set {
+	set := gtid.MustParse(history)
+	if w.desired.ToPoint {
+		set = set.Union(gtid.MustParse(archived))
+	}
+	return set
 }
 
 // begun makes sure that the cluster lives on with what was inherited, and with nothing else of it.
@@ -51,7 +74,7 @@ func (w *world) begun(plan Plan) {
 		w.t.Errorf("the voters are %v", plan.Membership.Voters)
 	}
 	for _, v := range w.volumes {
-		if !v.data.executed.Contains(gtid.MustParse(history)) || v.Foreign {
+		if !v.data.executed.Contains(w.heritage()) || v.Foreign {
 			w.t.Errorf("%s holds %s, foreign is %t", v.member, v.data.executed, v.Foreign)
 		}
 	}
@@ -63,6 +86,7 @@ func (w *world) begun(plan Plan) {
 func TestAClusterBeginsWithACopyOfASnapshot(t *testing.T) {
 	for replicas := 1; replicas <= 5; replicas++ {
 		w := newHeir(t, replicas, Source{Copied: true, SnapshotID: oldSnap})
+		w.desired.ToPoint = replicas%2 == 0
 		w.begun(w.settle(300))
 		if len(w.copies) != 1 || w.volumes[w.copies[0]].member != "orders-0" {
 			t.Errorf("the copies are %v", w.copies)
@@ -79,6 +103,7 @@ func TestACopyIsMadeOnceWhereverTheOperatorDies(t *testing.T) {
 			source = Source{Copied: true, VolumeID: oldVol}
 		}
 		w := newHeir(t, 1+random.IntN(4), source)
+		w.desired.ToPoint = seed%2 == 1
 		lost := 0
 		for range 60 {
 			w.pass(random.IntN(4))
@@ -89,6 +114,9 @@ func TestACopyIsMadeOnceWhereverTheOperatorDies(t *testing.T) {
 			if w.records.Recovered && random.IntN(3) == 0 && w.records.Bootstrapped == "" {
 				w.records.Recovered = false // it died before it wrote that down
 				w.records.Recovering = ""
+			}
+			if w.records.Replayed != "" && random.IntN(3) == 0 && w.volumes[w.records.Replayed] != nil && w.volumes[w.records.Replayed].Foreign {
+				w.records.Replayed = "" // nor that
 			}
 			if w.records.Source != "" && random.IntN(4) == 0 {
 				w.source = Source{} // the MySQLBackup that named it is gone
@@ -200,6 +228,41 @@ func TestTheOldClustersVotersAreNotOurs(t *testing.T) {
 	}
 }
 
+// TestACopyIsTakenToItsPointFirst: what is archived is replayed into the copy, before it is made the cluster's own. What was replayed into
+// a volume that was lost counts for nothing on the next.
+func TestACopyIsTakenToItsPointFirst(t *testing.T) {
+	d, o := copied()
+	d.ToPoint = true
+	for _, replayed := range []string{"", "vol-before"} {
+		o.Records.Replayed = replayed
+		p := pureNext(d, o)
+		if r := planned[Recover](p); len(r) != 1 || r[0] != (Recover{"orders-0", "vol-orders-0"}) || len(planned[Adopt](p)) > 0 || p.Records.Recovering != "vol-orders-0" {
+			t.Errorf("after %q: planned %v, records %+v", replayed, p.Actions, p.Records)
+		}
+	}
+	o.Records.Replayed = "vol-orders-0"
+	if p := pureNext(d, o); len(planned[Recover](p)) > 0 || len(planned[Adopt](p)) != 1 {
+		t.Errorf("once it is there: planned %v", p.Actions)
+	}
+}
+
+// TestTheArchiveOfASourceIsRemembered: the MySQLBackup that named both may go.
+func TestTheArchiveOfASourceIsRemembered(t *testing.T) {
+	for _, source := range []Source{{Copied: true, SnapshotID: oldSnap}, {Copied: true, VolumeID: oldVol}} {
+		source.Archive = &v1alpha1.ArchiveSource{Path: "shop/orders/uid"}
+		w := newHeir(t, 1, source)
+		w.desired.ToPoint = true
+		for passes := 0; w.records.Source == "" && passes < 30; passes++ {
+			w.pass(-1)
+		}
+		w.source = Source{}
+		w.begun(w.settle(300))
+		if w.records.SourceArchive == nil || *w.records.SourceArchive != *source.Archive {
+			t.Errorf("of %+v it remembers %+v", source, w.records.SourceArchive)
+		}
+	}
+}
+
 // TestACopyIsWhatTheClusterBeginsOn, whatever its volume's first owner was seeded with.
 func TestACopyIsWhatTheClusterBeginsOn(t *testing.T) {
 	d, o := copied()
@@ -225,8 +288,9 @@ func TestACopyThatMayNotBeAdopted(t *testing.T) {
 			if strings.HasPrefix(name, "another") {
 				o.Members["orders-1"].SQL.Writable = true
 			}
+			d.ToPoint = len(name)%2 == 0
 			p := pureNext(d, o)
-			if len(planned[Adopt](p))+len(planned[Bootstrap](p))+len(planned[CloneFrom](p)) > 0 || p.Waiting.Message == "" {
+			if len(planned[Adopt](p))+len(planned[Recover](p))+len(planned[Bootstrap](p))+len(planned[CloneFrom](p)) > 0 || p.Waiting.Message == "" {
 				t.Errorf("planned %v, waiting %+v", p.Actions, p.Waiting)
 			}
 			if wants := strings.Contains(name, "writ"); wants != (len(planned[Demote](p)) == 1) {

@@ -412,6 +412,8 @@ func (w *world) takeSQL(action Action) {
 		w.commit(d)
 	case Adopt:
 		w.adopt(a, d)
+	case Recover:
+		w.replay(a, d)
 	case Fence:
 		d.ioOn = false
 	case Promote:

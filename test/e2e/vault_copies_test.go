@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/kube"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,37 +28,52 @@ var (
 	heir   = client.ObjectKey{Namespace: "vault", Name: "heir"}
 )
 
-// Test17: an EBS snapshot is taken as a backup, then more is written, then the cluster is deleted and its volumes stay. One new
-// cluster begins with the snapshot and one with the primary's volume, side by side: each has the rows of its moment, on every
-// member, and members and a password of its own; the sources stay as they are.
+// Test17: an EBS snapshot is taken as a backup, then more is written and archived, then the cluster is deleted and its volumes stay. One
+// new cluster begins with the snapshot and what was archived after it up to a point, and one with the primary's volume, side by side: each
+// has the rows of its moment, on every member, and members and a password of its own; the sources stay as they are.
 func Test17CopiesOfVolumesBeginNewClusters(t *testing.T) {
 	ctx := t.Context()
 	stageVault(t)
 	began := time.Now()
 	lap := func(what string) { t.Logf("%5.1fs %s", time.Since(began).Seconds(), what) }
-	vaultCluster(t, estate, func(spec *v1alpha1.MySQLClusterSpec) { spec.Storage.DeletionPolicy = v1alpha1.DeletionPolicyRetain })
+	vaultCluster(t, estate, func(spec *v1alpha1.MySQLClusterSpec) {
+		spec.Storage.DeletionPolicy = v1alpha1.DeletionPolicyRetain
+		spec.Backup = &v1alpha1.BackupSpec{Destination: destination(), Image: kube.MySQLClientImage}
+	})
 	before, err := lab.WaitReady(ctx, estate, readyTimeout, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, conditions(before))
 	}
-	lap("the cluster is Ready")
+	base := awaitBase(t, estate)
+	lap("the cluster is Ready, and its archive begins with " + base.Name)
 	write(t, estate, `CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200)); CREATE TABLE u (id INT PRIMARY KEY);
 INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('o''brien'); INSERT INTO t (v) SELECT v FROM t; INSERT INTO t (v) SELECT v FROM t`)
-	inSnapshot := checksums(t, estate)
 	backup := takeSnapshot(t)
 	lap("snapshot " + backup.Status.SnapshotID + " is complete")
-	write(t, estate, "INSERT INTO u VALUES (1), (2), (3)")
+	write(t, estate, "INSERT INTO u VALUES (1), (2), (3); DELETE FROM t WHERE id = 2; ALTER TABLE t ADD COLUMN w INT DEFAULT 7")
+	atPoint := checksums(t, estate)
+	point, _ := moment(t)
+	write(t, estate, "INSERT INTO u VALUES (4); UPDATE t SET v = 'overwritten'")
 	inVolume := checksums(t, estate)
+	_, all := moment(t)
+	folder := archiveOf(t, estate, string(before.UID))
+	awaitAnnals(t, estate, "all in the archive", func(*v1alpha1.MySQLCluster) bool {
+		head, _, err := folder.Head(ctx, 0)
+		return err == nil && head != nil && head.All().Contains(all)
+	})
+	lap("all is archived, the point is " + point)
 	left := leaveBehind(t, before)
 	lap("the cluster is gone; left is " + strings.Join(left.volumes, ", "))
 
 	vaultCluster(t, estate, func(spec *v1alpha1.MySQLClusterSpec) {
-		spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{BackupName: backup.Name}}
+		spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{
+			BackupName: backup.Name, PointInTime: &v1alpha1.PointInTimeSpec{Time: point}, Image: kube.MySQLClientImage,
+		}}
 	})
 	vaultCluster(t, heir, func(spec *v1alpha1.MySQLClusterSpec) {
 		spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{VolumeID: left.primary}}
 	})
-	for key, want := range map[client.ObjectKey]string{estate: inSnapshot, heir: inVolume} {
+	for key, want := range map[client.ObjectKey]string{estate: atPoint, heir: inVolume} {
 		c, err := lab.WaitReady(ctx, key, readyTimeout, nil)
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", key, err, conditions(c))
@@ -73,6 +90,20 @@ INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('o''brien'); INSERT INTO t (v) SEL
 	}
 	lap("both are gone")
 	left.check(t, before, backup)
+	if err := lab.Client.Delete(ctx, base); err != nil {
+		t.Error(err)
+	}
+}
+
+// moment is the time on the estate's primary, and what has been executed there.
+func moment(t *testing.T) (at string, executed gtid.Set) {
+	t.Helper()
+	out, err := lab.RunClient(t.Context(), estate, fmt.Sprintf(`sql %s-primary.%s.svc "SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%%Y-%%m-%%dT%%H:%%i:%%s.%%fZ'), REPLACE(@@gtid_executed, '\n', '')"`, estate.Name, estate.Namespace))
+	said := strings.Fields(out)
+	if err != nil || len(said) < 2 {
+		t.Fatalf("%v; the client printed:\n%s", err, out)
+	}
+	return said[len(said)-2], gtid.MustParse(said[len(said)-1])
 }
 
 // takeSnapshot takes a backup that is an EBS snapshot.

@@ -61,9 +61,9 @@ func Test16ArchiveReachesTheMomentBeforeTheMistake(t *testing.T) {
 	lap := func(what string) {
 		t.Logf("%5.1fs %s", time.Since(began).Seconds(), what)
 	}
-	base := awaitBase(t)
+	base := awaitBase(t, annals)
 	lap("the base " + base.Name + " is complete")
-	folder := annalsFolder(t, string(c.UID))
+	folder := archiveOf(t, annals, string(c.UID))
 	archived := func(what string, set gtid.Set) {
 		t.Helper()
 		awaitAnnals(t, annals, what+" in the archive", func(*v1alpha1.MySQLCluster) bool {
@@ -146,20 +146,20 @@ func inserts(from, to int) string {
 }
 
 // awaitBase waits for the backup that the operator takes by itself, because the archive needs one to begin with.
-func awaitBase(t *testing.T) *v1alpha1.MySQLBackup {
+func awaitBase(t *testing.T, key client.ObjectKey) *v1alpha1.MySQLBackup {
 	t.Helper()
 	var base *v1alpha1.MySQLBackup
-	awaitAnnals(t, annals, "the archive's base", func(*v1alpha1.MySQLCluster) bool {
+	awaitAnnals(t, key, "the archive's base", func(*v1alpha1.MySQLCluster) bool {
 		var list v1alpha1.MySQLBackupList
-		if err := lab.Client.List(t.Context(), &list, client.InNamespace(annals.Namespace)); err != nil {
+		if err := lab.Client.List(t.Context(), &list, client.InNamespace(key.Namespace)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range list.Items {
 			b := &list.Items[i]
-			if b.Spec.ClusterName == annals.Name && b.Status.Phase == v1alpha1.BackupFailed {
+			if b.Spec.ClusterName == key.Name && b.Status.Phase == v1alpha1.BackupFailed {
 				t.Fatalf("%s failed: %s: %s", b.Name, b.Status.Reason, b.Status.Message)
 			}
-			if b.Spec.ClusterName == annals.Name && b.Status.Phase == v1alpha1.BackupCompleted {
+			if b.Spec.ClusterName == key.Name && b.Status.Phase == v1alpha1.BackupCompleted {
 				base = b
 			}
 		}
@@ -217,8 +217,8 @@ sql $host "%s SELECT REPLACE(@@gtid_executed, '\n', ''); SELECT DATE_FORMAT(UTC_
 	return mishap{said[1], gtid.MustParse(said[0]), gtid.MustParse(said[2]), gtid.MustParse(said[3])}
 }
 
-// annalsFolder is the archive in the bucket.
-func annalsFolder(t *testing.T, uid string) archive.Folder {
+// archiveOf is a cluster's archive in the bucket.
+func archiveOf(t *testing.T, key client.ObjectKey, uid string) archive.Folder {
 	t.Helper()
 	s, err := store.NewS3(t.Context(), store.S3Options{
 		Bucket: bucket, Prefix: cloud.BackupPrefix, Region: lab.Cloud.Region, Endpoint: "http://" + cloud.EndpointAddress, AccessKeyID: iam.BackupKeyID, SecretAccessKey: "lab",
@@ -226,7 +226,7 @@ func annalsFolder(t *testing.T, uid string) archive.Folder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return archive.Folder{Place: backup.Place{Store: s, Root: backup.RootOf(annals.Namespace, annals.Name, uid)}}
+	return archive.Folder{Place: backup.Place{Store: s, Root: backup.RootOf(key.Namespace, key.Name, uid)}}
 }
 
 // taken is a segment that was taken out of the archive.

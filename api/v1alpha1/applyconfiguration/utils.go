@@ -16,6 +16,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=mysql.alx.ke, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ArchiveSource"):
+		return &apiv1alpha1.ArchiveSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AWSSpec"):
 		return &apiv1alpha1.AWSSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupDestination"):
@@ -30,6 +32,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BackupSummaryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BinlogArchiveSpec"):
 		return &apiv1alpha1.BinlogArchiveSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BinlogCoordinates"):
+		return &apiv1alpha1.BinlogCoordinatesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BootstrapSpec"):
 		return &apiv1alpha1.BootstrapSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClaimDestination"):

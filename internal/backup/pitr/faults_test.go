@@ -284,7 +284,9 @@ func (c *cluster) resumes(plan *Plan, last mark) {
 	if err := run(-1); !errors.Is(err, backup.ErrVersion) || loads > 0 {
 		c.t.Fatalf("binary logs of a newer server: %v", err)
 	}
-	if newest = plan.Version; newest != plan.Manifest.Version {
+	m, err := c.folder.ReadManifest(c.t.Context(), plan.Backup)
+	must(c.t, err)
+	if newest = plan.Version; newest != m.Version {
 		c.t.Errorf("the newest version is %q", newest)
 	}
 	for range 2 {

@@ -58,11 +58,20 @@ func (p Point) after(t binlog.Transaction) (after, last bool) {
 	return t.Committed.After(p.Time), false
 }
 
+// Base is what the archive leads on from.
+type Base struct {
+	// Set is all that it holds.
+	Set gtid.Set
+	// TakenAt is when it was taken: nothing in it was committed later. Zero when that is not known.
+	TakenAt time.Time
+	// Version is that of the MySQL that it is of.
+	Version string
+}
+
 // Plan is how a point is reached.
 type Plan struct {
-	// Backup is the folder of the backup to begin with.
-	Backup   string
-	Manifest backup.Manifest
+	// Backup is the folder of the backup to begin with; empty when that is no dump.
+	Backup string
 	// Segments follow it, the last of which is cut at the point.
 	Segments []uint64
 	// Result is what the server has executed in the end.
@@ -83,6 +92,16 @@ type Plan struct {
 // NewPlan finds out how a point is reached: from the backup in a folder, or from the newest that suits. It reads every
 // segment that is needed from beginning to end, so that what is damaged is refused before anything is restored.
 func NewPlan(ctx context.Context, f archive.Folder, backupFolder string, point Point) (*Plan, error) {
+	return newPlan(ctx, f, point, func(p *Plan, cut *archive.Header, upTo gtid.Set) error { return p.choose(ctx, backupFolder, cut, upTo) })
+}
+
+// NewPlanFrom finds out how a point is reached from a base that is there, as NewPlan does from a backup.
+func NewPlanFrom(ctx context.Context, f archive.Folder, base Base, point Point) (*Plan, error) {
+	return newPlan(ctx, f, point, func(p *Plan, cut *archive.Header, upTo gtid.Set) error { return p.suits(base, cut, upTo) })
+}
+
+// newPlan is NewPlan with a base that choose takes, once it is known what was committed up to the point.
+func newPlan(ctx context.Context, f archive.Folder, point Point, choose func(p *Plan, cut *archive.Header, upTo gtid.Set) error) (*Plan, error) {
 	numbers, err := f.Numbers(ctx)
 	if err != nil {
 		return nil, err
@@ -105,7 +124,7 @@ func NewPlan(ctx context.Context, f archive.Folder, backupFolder string, point P
 	if err != nil {
 		return nil, err
 	}
-	if err := p.choose(ctx, backupFolder, cut, upTo); err != nil {
+	if err := choose(p, cut, upTo); err != nil {
 		return nil, err
 	}
 	if err := p.chain(ctx, numbers, cut); err != nil {
@@ -255,14 +274,20 @@ func (p *Plan) choose(ctx context.Context, folder string, cut *archive.Header, u
 		if err != nil {
 			continue
 		}
-		if err := p.suits(m, cut, upTo); err != nil {
+		base := Base{TakenAt: m.TakenAt, Version: m.Version}
+		if base.Set, err = gtid.Parse(m.GTIDSet); err != nil {
+			err = fmt.Errorf("%w: its GTID set: %w", backup.ErrCorrupt, err)
+		} else {
+			err = p.suits(base, cut, upTo)
+		}
+		if err != nil {
 			// Of backups that are all too new the oldest says most, of those that are too old the newest.
 			if refusal == nil || errors.Is(refusal, ErrBefore) {
 				refusal = fmt.Errorf("backup %s: %w", candidate, err)
 			}
 			continue
 		}
-		p.Backup, p.Manifest, p.Version = candidate, m, m.Version
+		p.Backup = candidate
 		return nil
 	}
 	if refusal == nil {
@@ -271,19 +296,23 @@ func (p *Plan) choose(ctx context.Context, folder string, cut *archive.Header, u
 	return refusal
 }
 
-func (p *Plan) suits(m backup.Manifest, cut *archive.Header, upTo gtid.Set) error {
-	var err error
-	if p.base, err = gtid.Parse(m.GTIDSet); err != nil {
-		return fmt.Errorf("%w: its GTID set: %w", backup.ErrCorrupt, err)
-	}
+// suits takes a base, or says why the archive does not lead from it to the point.
+func (p *Plan) suits(b Base, cut *archive.Header, upTo gtid.Set) error {
+	p.base, p.Version = b.Set, b.Version
 	if later := p.base.Subtract(upTo); !later.IsEmpty() {
 		return fmt.Errorf("%w: it holds %s, which came after %s", ErrBefore, later, p.point)
 	}
 	if missing := cut.Base().Subtract(p.base); !missing.IsEmpty() {
 		return fmt.Errorf("%w: %s", ErrGap, p.broken(missing, cut))
 	}
-	if p.point.GTID == "" && (p.point.Time.Before(cut.AnchorTime) || !p.seen) && p.point.Time.Before(m.TakenAt) {
-		return fmt.Errorf("%w: it was taken at %s, and the archive does not say what was committed when before that", ErrBefore, m.TakenAt.UTC().Format(time.RFC3339Nano))
+	if p.point.GTID != "" || p.seen && !p.point.Time.Before(cut.AnchorTime) {
+		return nil
+	}
+	switch {
+	case b.TakenAt.IsZero():
+		return fmt.Errorf("%w: the archive does not say what of it was committed when before %s", ErrBefore, cut.AnchorTime.UTC().Format(time.RFC3339Nano))
+	case p.point.Time.Before(b.TakenAt):
+		return fmt.Errorf("%w: it was taken at %s, and the archive does not say what was committed when before that", ErrBefore, b.TakenAt.UTC().Format(time.RFC3339Nano))
 	}
 	return nil
 }

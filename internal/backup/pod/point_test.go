@@ -3,22 +3,30 @@ package pod
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pitr"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
 // archived archives the primary while statements run there, each into segments of its own, and returns the last transaction.
@@ -112,6 +120,143 @@ func TestAPointThatCannotBeReached(t *testing.T) {
 			}
 			if out, err := into.SQL(t.Context(), "SELECT @@read_only"); err != nil || out != "1" {
 				t.Errorf("the server is open to writes: %s, %v", out, err)
+			}
+		})
+	}
+}
+
+// copied is a server on a copy of the primary's volume, as EC2 would take it at this moment: the server recovers as after a power cut,
+// under a UUID of its own, and the accounts of the old cluster's pods are gone.
+func copied(t *testing.T) *mysqld.Server {
+	t.Helper()
+	into := fresh(t)
+	into.Kill()
+	must(t, os.RemoveAll(into.Data()))
+	must(t, primary.Freeze())
+	out, err := exec.CommandContext(t.Context(), "cp", "-a", primary.Data(), into.Data()).CombinedOutput()
+	must(t, primary.Thaw())
+	if err != nil {
+		t.Fatalf("copy the volume: %v: %s", err, out)
+	}
+	for _, name := range []string{"auto.cnf", "mysqld-auto.cnf"} {
+		must(t, os.RemoveAll(filepath.Join(into.Data(), name)))
+	}
+	must(t, into.Boot(t.Context()))
+	_, err = into.SQL(t.Context(), "SET GLOBAL super_read_only = OFF; SET SESSION sql_log_bin = OFF; DROP USER nairobi_backup, nairobi_metrics; SET GLOBAL super_read_only = ON")
+	must(t, err)
+	return into
+}
+
+// archivist is a pod that replays the archive into a copy up to a transaction.
+func (s *scene) archivist(into *mysqld.Server, until string) *worker {
+	s.t.Helper()
+	w := s.restorer(backup.RootOf(s.namespace, "orders", "uid"), into)
+	w.task.Copy, w.task.UntilGTID = "vol-1", until
+	return w
+}
+
+// numbered is the transaction that is n after another one.
+func numbered(t *testing.T, one string, n int) string {
+	t.Helper()
+	uuid, number, _ := strings.Cut(one, ":")
+	at, err := strconv.Atoi(number)
+	must(t, err)
+	return uuid + ":" + strconv.Itoa(at+n)
+}
+
+// TestAnArchiveIsReplayedIntoACopy up to the transaction that is asked for and no further, also when it was cut off, and once. The server
+// stays closed, and forgets the old cluster's voters.
+func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
+	s := newScene(t)
+	s.taken("b")
+	defer func() {
+		_, err := primary.SQL(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS shop.point")
+		must(t, err)
+	}()
+	_, err := primary.SQL(t.Context(), "CREATE TABLE shop.point (id INT PRIMARY KEY); INSERT INTO shop.point VALUES (1)")
+	must(t, err)
+	into := copied(t)
+	last := s.archived("INSERT INTO shop.point VALUES (2)", "INSERT INTO shop.point VALUES (3)", "INSERT INTO shop.point VALUES (4)", "INSERT INTO shop.point VALUES (5)")
+	s.reportIn("orders-recovery")
+	held := func() string {
+		t.Helper()
+		out, err := into.SQL(t.Context(), "SELECT CONCAT((SELECT GROUP_CONCAT(id ORDER BY id) FROM shop.point), ' ', @@read_only, @@super_read_only, ' ', (SELECT COUNT(*) FROM nairobi_mysql.membership), ' ', GTID_SUBSET('"+last+"', @@GLOBAL.gtid_executed))")
+		must(t, err)
+		return out
+	}
+	cut := errors.New("cut off by the test")
+	w := s.archivist(into, numbered(t, last, -2))
+	target := w.reach("orders-0", mysql.OperatorUser)
+	base, err := heldBy(t.Context(), target)
+	must(t, err)
+	w.place.Root = w.task.Path
+	plan, err := pitr.NewPlanFrom(t.Context(), archive.Folder{Place: w.place}, base, w.point())
+	must(t, err)
+	if err := backup.Continue(t.Context(), target, "uid", func(ctx context.Context) error {
+		return errors.Join(plan.Replay(ctx, target.Connect, nil), cut)
+	}); !errors.Is(err, cut) {
+		t.Fatalf("it ended with %v", err)
+	}
+	if got := held(); !strings.HasPrefix(got, "1,2,3 1") || !strings.HasSuffix(got, "0") {
+		t.Fatalf("cut off at 3, it holds %s", got)
+	}
+	for range 2 {
+		w = s.archivist(into, numbered(t, last, -1))
+		must(t, w.restore(t.Context()))
+		if got := held(); got != "1,2,3,4 11 0 0" {
+			t.Errorf("asked for 4, it holds %s", got)
+		}
+		if said := s.said("orders-recovery"); said[task.ReportState] != stateDone || !strings.Contains(said[task.ReportMessage], "what was archived up to "+w.task.UntilGTID+" is replayed") {
+			t.Errorf("it said %v", said)
+		}
+	}
+}
+
+// TestACopyThatCannotBeTakenOn is refused by name, for good where that cannot change, and stays as it is.
+func TestACopyThatCannotBeTakenOn(t *testing.T) {
+	s := newScene(t)
+	s.taken("b")
+	defer func() {
+		_, err := primary.SQL(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS shop.point")
+		must(t, err)
+	}()
+	first := s.archived("CREATE TABLE shop.point (id INT PRIMARY KEY)", "INSERT INTO shop.point VALUES (1)", "INSERT INTO shop.point VALUES (2)")
+	into := copied(t)
+	last := s.archived("INSERT INTO shop.point VALUES (3)", "INSERT INTO shop.point VALUES (4)", "INSERT INTO shop.point VALUES (5)")
+	for _, row := range []struct {
+		name         string
+		into         *mysqld.Server
+		until        string
+		change       func(t *testing.T)
+		reason, says string
+	}{
+		{"a point in front of it", into, numbered(t, first, -1), nil, v1alpha1.BackupReasonOutOfReach, "which came after"},
+		{"a point that the archive does not reach", into, numbered(t, last, 1000), nil, v1alpha1.BackupReasonOutOfReach, "the archive does not reach that point"},
+		{"a server that holds nothing", fresh(t), last, nil, v1alpha1.BackupReasonArchiveGap, "transactions that are needed are missing"},
+		{"one with what nobody archived", into, last, func(t *testing.T) {
+			t.Helper()
+			_, err := into.SQL(t.Context(), "SET GLOBAL super_read_only = OFF; CREATE DATABASE errant; SET GLOBAL super_read_only = ON")
+			must(t, err)
+		}, v1alpha1.BackupReasonOutOfReach, "it holds"},
+		{"one that serves", into, last, func(t *testing.T) {
+			t.Helper()
+			_, err := into.SQL(t.Context(), "SET GLOBAL super_read_only = OFF; RESET BINARY LOGS AND GTIDS; SET GLOBAL gtid_purged = '"+strings.Replace(first, ":", ":1-", 1)+"'; SET GLOBAL read_only = OFF")
+			must(t, err)
+		}, v1alpha1.BackupReasonNotEmpty, "the server takes writes already"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := &scene{t: t, namespace: s.namespace, store: s.store}
+			report := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders-recovery"}}
+			must(t, kube.Create(t.Context(), report))
+			defer func() { must(t, kube.Delete(context.WithoutCancel(t.Context()), report)) }()
+			if row.change != nil {
+				row.change(t)
+			}
+			if err := s.archivist(row.into, row.until).restore(t.Context()); !errors.Is(err, ErrFailed) {
+				t.Errorf("it ended with %v", err)
+			}
+			if said := s.said("orders-recovery"); said[task.ReportState] != stateFailed || said[task.ReportReason] != row.reason || !strings.Contains(said[task.ReportMessage], row.says) {
+				t.Errorf("it said %v, not %s", said, row.reason)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pitr"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
@@ -32,12 +33,16 @@ const (
 // permanent are the failures of a restore after which another attempt fails too.
 var permanent = []error{
 	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, podclient.ErrNotEmpty, podclient.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
-	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrTooLarge,
+	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrTooLarge, mysql.ErrNothingThere,
 }
 
 // restore loads a backup into the first member of a new cluster.
 func (w *worker) restore(ctx context.Context) error {
-	message, err := w.restoreBackup(ctx)
+	bring := w.restoreBackup
+	if w.task.Copy != "" {
+		bring = w.replayIntoCopy
+	}
+	message, err := bring(ctx)
 	if err == nil {
 		return w.reportRestored(ctx, message)
 	}
@@ -71,13 +76,7 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 			_ = w.report(ctx, stateRunning, "", "the backup is loaded; "+w.skipped)
 		},
 	}
-	told := w.clock.Now()
-	tell := func(message string) {
-		if w.clock.Since(told) >= progressEvery {
-			told = w.clock.Now()
-			_ = w.report(ctx, stateRunning, "", message)
-		}
-	}
+	tell := w.progress(ctx)
 	o.Progress = func(p backup.Progress) {
 		if p.Estimate > 0 {
 			tell(fmt.Sprintf("restoring %s: %d %% of %s", what, min(p.Bytes*100/p.Estimate, 100), human(p.Estimate)))
@@ -86,27 +85,92 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 	if plan != nil {
 		o.NewestVersion = plan.Version
 		o.Then = func(ctx context.Context, _ *podclient.Visit, _ backup.Manifest) error {
-			return plan.Replay(ctx, target.Connect, func(p pitr.Progress) {
-				tell(fmt.Sprintf("restored %s; replaying the binary log: %d of %d segments, at %s", what, p.Segments, p.Of, p.GTID))
-			})
+			return plan.Replay(ctx, target.Connect, func(p pitr.Progress) { tell("restored " + what + "; " + replaying(p)) })
 		}
 	}
 	_, err = backup.Restore(ctx, o)
 	return message, err
 }
 
-// choose says which backup is restored, and how it goes on from there to a point in time.
-func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string, error) {
+// progress returns a function that reports how far a restore is, now and then.
+func (w *worker) progress(ctx context.Context) func(message string) {
+	told := w.clock.Now()
+	return func(message string) {
+		if w.clock.Since(told) >= progressEvery {
+			told = w.clock.Now()
+			_ = w.report(ctx, stateRunning, "", message)
+		}
+	}
+}
+
+func replaying(p pitr.Progress) string {
+	return fmt.Sprintf("replaying the binary log: %d of %d segments, at %s", p.Segments, p.Of, p.GTID)
+}
+
+// replayIntoCopy brings a member whose volume is a copy of another cluster's to a point in time, and returns what there is to say
+// about it. What the copy holds is read from its server, so that an attempt that was cut off is gone on with.
+func (w *worker) replayIntoCopy(ctx context.Context) (string, error) {
+	w.place.Root = w.task.Path
+	target := w.reach(w.task.Target, mysql.OperatorUser)
+	base, err := heldBy(ctx, target)
+	if err != nil {
+		return "", err
+	}
+	plan, err := w.plan(ctx, func(folder archive.Folder, point pitr.Point) (*pitr.Plan, error) {
+		return pitr.NewPlanFrom(ctx, folder, base, point)
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := backup.CheckVersion(plan.Version, base.Version); err != nil {
+		return "", err
+	}
+	tell := w.progress(ctx)
+	return "what was archived up to " + w.point().String() + " is replayed", backup.Continue(ctx, target, w.task.ClusterUID, func(ctx context.Context) error {
+		return plan.Replay(ctx, target.Connect, func(p pitr.Progress) { tell(replaying(p)) })
+	})
+}
+
+// heldBy reads what a server holds, for the archive to lead on from.
+func heldBy(ctx context.Context, target backup.Member) (pitr.Base, error) {
+	v, err := target.Connect(ctx)
+	if err != nil {
+		return pitr.Base{}, err
+	}
+	defer v.Close()
+	position, err := v.Position(ctx)
+	if err != nil {
+		return pitr.Base{}, err
+	}
+	set, err := gtid.Parse(position.Executed)
+	return pitr.Base{Set: set, Version: position.Version}, err
+}
+
+// point is how far the source's history is restored; nothing for as far as its backup reaches.
+func (w *worker) point() pitr.Point {
 	point := pitr.Point{GTID: w.task.UntilGTID}
 	if w.task.UntilTime != nil {
 		point.Time = *w.task.UntilTime
 	}
+	return point
+}
+
+// plan looks through the archive for the way to the point.
+func (w *worker) plan(ctx context.Context, find func(archive.Folder, pitr.Point) (*pitr.Plan, error)) (*pitr.Plan, error) {
+	point := w.point()
+	if err := w.report(ctx, stateRunning, "", "looking through the archive of binary logs up to "+point.String()); err != nil {
+		return nil, err
+	}
+	return find(archive.Folder{Place: w.place}, point)
+}
+
+// choose says which backup is restored, and how it goes on from there to a point in time.
+func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string, error) {
 	switch {
-	case point != pitr.Point{}:
-		if err := w.report(ctx, stateRunning, "", "looking through the archive of binary logs up to "+point.String()); err != nil {
-			return nil, "", err
-		}
-		plan, err := pitr.NewPlan(ctx, archive.Folder{Place: w.place}, folder, point)
+	case w.point() != pitr.Point{}:
+		plan, err := w.plan(ctx, func(f archive.Folder, point pitr.Point) (*pitr.Plan, error) {
+			return pitr.NewPlan(ctx, f, folder, point)
+		})
 		if err != nil {
 			return nil, "", err
 		}

@@ -125,6 +125,9 @@ type Retention struct {
 type Recovery struct {
 	// Target is the member that is restored into.
 	Target string `json:"target,omitempty"`
+	// Copy is the volume of Target when that is a copy of another cluster's, which the archive leads on from; empty for a server that a
+	// dump is restored into.
+	Copy string `json:"copy,omitempty"`
 	// UntilTime and UntilGTID are how far the source's history is restored; as far as its backup reaches without them.
 	UntilTime *time.Time `json:"untilTime,omitempty"`
 	UntilGTID string     `json:"untilGTID,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
@@ -152,11 +153,21 @@ func (r *Snapshots) recordSource(ctx context.Context, s *pass.Pass, b *v1alpha1.
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
 		st.Phase, st.Reason, st.Message = v1alpha1.BackupRunning, "", "asking EC2 for a snapshot"
 		st.StartedAt, st.Member, st.ClusterUID, st.Version, st.GTIDSet = &now, member, s.UID(), sql.Version, ""
+		st.Archive = archiveNow(s.Cluster)
 		// What the member had executed just before: the volume holds at least that.
 		if text := sql.Executed.String(); len(text) <= statusGTIDs {
 			st.GTIDSet = text
 		}
 	})
+}
+
+// archiveNow is where the cluster archives its binary logs; nil when it does not.
+func archiveNow(c *v1alpha1.MySQLCluster) *v1alpha1.ArchiveSource {
+	t := backupTask(c)
+	if !c.Archives() || t.Destination == nil {
+		return nil
+	}
+	return &v1alpha1.ArchiveSource{Destination: *t.Destination, Path: backup.RootOf(c.Namespace, c.Name, string(c.UID))}
 }
 
 // snapshotSource is the member to snapshot: the one that was chosen before, as long as it holds what was noted of it; else

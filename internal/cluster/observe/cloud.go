@@ -361,7 +361,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		Hold:                 hold,
 		Soak:                 c.Soak(),
 		Hibernate:            c.Spec.Hibernate,
-		Recover:              c.Recovery() != nil,
+		Beginning:            topology.Beginning{Recover: c.Recovery() != nil, ToPoint: c.Recovery() != nil && c.Recovery().PointInTime != nil},
 		Deleting:             deleting,
 		DeletionPolicy:       c.Spec.Storage.EffectiveDeletionPolicy(),
 	}

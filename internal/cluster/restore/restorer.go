@@ -33,7 +33,7 @@ type Restorer struct {
 }
 
 // Recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
-// nothing is overwritten, and begins an attempt again that was cut off.
+// nothing is overwritten, and begins an attempt again that was cut off. One for a copy that was lost is ended first.
 func (r *Restorer) Recover(ctx context.Context, s *pass.Pass, a topology.Recover) error {
 	name := resources.NamesOf(s.Cluster.Name).Recovery
 	var job batchv1.Job
@@ -46,7 +46,7 @@ func (r *Restorer) Recover(ctx context.Context, s *pass.Pass, a topology.Recover
 		if err := r.forgetFailure(ctx, s); err != nil {
 			return err
 		}
-		t, err := r.RecoveryTask(ctx, s, a.Member)
+		t, err := r.RecoveryTask(ctx, s, a)
 		if err != nil {
 			return err
 		}
@@ -63,19 +63,29 @@ func (r *Restorer) Recover(ctx context.Context, s *pass.Pass, a topology.Recover
 		return fmt.Errorf("read Job %s: %w", name, err)
 	case !pass.OwnedBy(&job, s.Cluster):
 		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, Message: "Job " + name + " exists and does not belong to this cluster; rename or delete it", After: engine.AfterPerson}
+	case resources.TaskOf(&job).Copy != a.Copy:
+		return r.giveUp(ctx, s, &job)
 	}
 	s.Backup.Recovery = r.recoveryReport(ctx, s)
-	return r.follow(ctx, s, &job)
+	return r.follow(ctx, s, &job, a)
+}
+
+// giveUp ends a Job whose copy is no longer what the cluster is to begin with. What it reported is of that copy.
+func (r *Restorer) giveUp(ctx context.Context, s *pass.Pass, job *batchv1.Job) error {
+	if err := r.forget(ctx, s, func(map[string]string) bool { return true }); err != nil {
+		return err
+	}
+	return jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationForeground)
 }
 
 // follow takes how the restoring Job is.
-func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job) error {
+func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job, a topology.Recover) error {
 	if !jobs.OnlyFades(job) {
 		s.Cache.Backups.RecoveryFades = time.Time{}
 	}
 	switch {
 	case jobs.Succeeded(job):
-		return s.Stored.Save(ctx, func(records *topology.ClusterRecord) { records.Recovered = true })
+		return s.Stored.Save(ctx, func(records *topology.ClusterRecord) { records.Replayed, records.Recovered = a.Copy, a.Copy == "" })
 	case jobs.Ended(job) != "":
 		message := s.Restorer()
 		if message == "" {
@@ -108,10 +118,10 @@ func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job) e
 }
 
 // RecoveryTask says what is restored from where.
-func (r *Restorer) RecoveryTask(ctx context.Context, s *pass.Pass, member string) (task.Task, error) {
+func (r *Restorer) RecoveryTask(ctx context.Context, s *pass.Pass, a topology.Recover) (task.Task, error) {
 	recovery := s.Cluster.Recovery()
 	t := task.Task{
-		Namespace: s.Cluster.Namespace, Cluster: s.Cluster.Name, ClusterUID: s.UID(), Region: s.Cluster.Spec.AWS.Region, Recovery: task.Recovery{Target: member},
+		Namespace: s.Cluster.Namespace, Cluster: s.Cluster.Name, ClusterUID: s.UID(), Region: s.Cluster.Spec.AWS.Region, Recovery: task.Recovery{Target: a.Member, Copy: a.Copy},
 		StallTimeout: s.Cluster.Spec.Backup.EffectiveStallTimeout(),
 	}
 	t.Report = resources.NamesOf(s.Cluster.Name).Recovery
@@ -124,6 +134,10 @@ func (r *Restorer) RecoveryTask(ctx context.Context, s *pass.Pass, member string
 			}
 			t.UntilTime = &at
 		}
+	}
+	if archive := s.Records().SourceArchive; archive != nil {
+		t.Destination, t.Path = &archive.Destination, archive.Path
+		return t, nil
 	}
 	if recovery.ObjectStore != nil {
 		t.Destination, t.Path = &recovery.ObjectStore.Destination, recovery.ObjectStore.Path
@@ -223,7 +237,7 @@ func (r *Restorer) EnsurePodIdentity(ctx context.Context, s *pass.Pass) error {
 // podDestination is where the cluster's pods keep backups, or, for one that is yet to be restored, read them from.
 func (r *Restorer) podDestination(ctx context.Context, s *pass.Pass) *v1alpha1.BackupDestination {
 	if s.Recovering() {
-		if t, err := r.RecoveryTask(ctx, s, ""); err == nil {
+		if t, err := r.RecoveryTask(ctx, s, topology.Recover{}); err == nil {
 			return t.Destination
 		}
 	}
@@ -235,12 +249,19 @@ func (r *Restorer) podDestination(ctx context.Context, s *pass.Pass) *v1alpha1.B
 
 // forgetFailure empties the report of a restore that failed and whose Job is gone: it says nothing of the next attempt.
 func (r *Restorer) forgetFailure(ctx context.Context, s *pass.Pass) error {
+	return r.forget(ctx, s, func(said map[string]string) bool {
+		return said[task.ReportState] == pass.RestoreFailed || said[task.ReportFailure] != ""
+	})
+}
+
+// forget empties the cluster's report of a restore when what it says is out of date.
+func (r *Restorer) forget(ctx context.Context, s *pass.Pass, outdated func(said map[string]string) bool) error {
 	name := resources.NamesOf(s.Cluster.Name).Recovery
 	var report corev1.ConfigMap
 	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &report)); err != nil {
 		return fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
-	if !pass.OwnedBy(&report, s.Cluster) || report.Data[task.ReportState] != pass.RestoreFailed && report.Data[task.ReportFailure] == "" {
+	if !pass.OwnedBy(&report, s.Cluster) || len(report.Data) == 0 || !outdated(report.Data) {
 		return nil // nor is one that is not there
 	}
 	before := report.DeepCopy()

@@ -42,7 +42,7 @@ func (r *Restorer) FindSource(ctx context.Context, s *pass.Pass) error {
 			return nil
 		}
 	}
-	source.Copied = true
+	source.Copied, source.Archive = true, archiveOf(recovery, of)
 	if firstVolumeMade(s) || s.Access.Cloud == nil || !s.Observed.CloudReachable {
 		return nil
 	}
@@ -66,18 +66,35 @@ func (r *Restorer) snapshotNamed(ctx context.Context, s *pass.Pass) *v1alpha1.My
 		s.Observed.Source.Final = !p.Quiet()
 		return nil
 	}
-	if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
-		return nil
+	if b.Spec.Method == v1alpha1.BackupMethodSnapshot {
+		return b
 	}
-	return b
+	if s.Cluster.Recovery().Archive != nil {
+		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.archive: MySQLBackup %s is a dump, whose archive is beside it; delete this cluster, and make it without archive", fieldRecovery, b.Name)
+	}
+	return nil
+}
+
+// archiveOf is where the binary logs are that lead on from a copy to a point in time: where the spec says, else where the MySQLBackup of
+// the snapshot does, which is in the folder of its own cluster. It is nil when no point is asked for, and when nobody knows.
+func archiveOf(recovery *v1alpha1.RecoverySpec, of *v1alpha1.MySQLBackup) *v1alpha1.ArchiveSource {
+	switch {
+	case recovery.PointInTime == nil:
+		return nil
+	case recovery.Archive != nil:
+		return recovery.Archive
+	case of != nil && of.Status.Archive != nil && of.Status.Archive.Path == backup.RootOf(of.Namespace, of.Spec.ClusterName, of.Status.ClusterUID):
+		return of.Status.Archive
+	}
+	return nil
 }
 
 // lookAt looks at what is copied: what was chosen before, else the snapshot of a MySQLBackup, else what the spec names.
 func lookAt(ctx context.Context, s *pass.Pass, of *v1alpha1.MySQLBackup) error {
 	recovery, chosen := s.Cluster.Recovery(), s.Observed.Records.Source
 	switch {
-	case of != nil && recovery.PointInTime != nil:
-		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only; name a dump", fieldRecovery, of.Name)
+	case of != nil && recovery.PointInTime != nil && s.Observed.Source.Archive == nil:
+		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only, and of a cluster whose binary logs were not archived; delete this cluster, and make it with archive, or without pointInTime", fieldRecovery, of.Name)
 		return nil
 	case chosen != "":
 		return lookAtSnapshot(ctx, s, chosen)

@@ -18,7 +18,7 @@ const LoadSettings = conn.WholeReads + ", SESSION autocommit = 1, SESSION transa
 	", SESSION sql_require_primary_key = 0, SESSION restrict_fk_on_non_standard_key = 0, SESSION innodb_strict_mode = 0, SESSION explicit_defaults_for_timestamp = 1" +
 	", SESSION sql_generate_invisible_primary_key = 0, SESSION default_table_encryption = 0, SESSION default_storage_engine = InnoDB, SESSION wait_timeout = 31536000"
 
-// Loader fills a server that BeginRecovery or ResumeLoaded has opened, without the binary log.
+// Loader fills a server that a Recovery has opened, without the binary log.
 type Loader struct {
 	v *Visit
 	// definers are accounts that exist only while programs are made: the server lets nobody make a view of what belongs to an account

@@ -17,7 +17,7 @@ const rowSettings = "SET SESSION sql_log_bin = OFF, SESSION sql_mode = 'NO_AUTO_
 // loadAttempts is how often a statement is run that loses a deadlock. Nothing of it is left then.
 const loadAttempts = 10
 
-// RowLoader loads rows of tables into a server that BeginRecovery or ResumeLoaded has opened, without the binary log and beside others.
+// RowLoader loads rows of tables into a server that a Recovery has opened, without the binary log and beside others.
 type RowLoader struct {
 	v        *Visit
 	database string

@@ -50,7 +50,7 @@ func (v *Visit) ground(ctx context.Context) (*Ground, error) {
 	return g, nil
 }
 
-// PrepareGround makes a server ready that BeginRecovery or ResumeLoaded has opened. Sessions that are to fill it are opened
+// PrepareGround makes a server ready that a Recovery has opened. Sessions that are to fill it are opened
 // after it. What it changes is noted in the comment of the recovery's mark, for one that is cut off.
 func (v *Visit) PrepareGround(ctx context.Context) (*Ground, error) {
 	g, err := v.ground(ctx)
@@ -77,7 +77,7 @@ func (v *Visit) PrepareGround(ctx context.Context) (*Ground, error) {
 	return g, nil
 }
 
-// End puts back what PrepareGround changed. FinishRecovery comes before it: what events write then, they write to what is
+// End puts back what PrepareGround changed. Recovery.Finish comes before it: what events write then, they write to what is
 // whole.
 func (g *Ground) End(ctx context.Context) error {
 	var err error

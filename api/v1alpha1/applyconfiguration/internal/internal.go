@@ -84,6 +84,15 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TagValue
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Acknowledge
   scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ArchiveSource
+  map:
+    fields:
+    - name: destination
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
+    - name: path
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDeletionPolicy
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
@@ -425,6 +434,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackupStatus
   map:
     fields:
+    - name: archive
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ArchiveSource
     - name: binlogFile
       type:
         scalar: string
@@ -732,6 +744,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RecoverySpec
   map:
     fields:
+    - name: archive
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ArchiveSource
     - name: backupName
       type:
         scalar: string

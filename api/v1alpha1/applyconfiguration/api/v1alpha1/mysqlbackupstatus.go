@@ -49,11 +49,8 @@ type MySQLBackupStatusApplyConfiguration struct {
 	Throughput *string `json:"throughput,omitempty"`
 	// GTIDSet is every transaction that is in the backup. It is empty when it is longer than 16384 characters: the manifest
 	// has all of it.
-	GTIDSet *string `json:"gtidSet,omitempty"`
-	// BinlogFile and BinlogPosition are where the member's own binary log was.
-	BinlogFile *string `json:"binlogFile,omitempty"`
-	// BinlogPosition is the offset in that file.
-	BinlogPosition *int64 `json:"binlogPosition,omitempty"`
+	GTIDSet                             *string `json:"gtidSet,omitempty"`
+	BinlogCoordinatesApplyConfiguration `json:""`
 	// Checksum of what is stored: sha256:<64 hexadecimal digits>.
 	Checksum *string `json:"checksum,omitempty"`
 	// Location is where the backup is: s3://bucket/folder, pvc://claim/folder or ebs://snapshot.
@@ -64,6 +61,9 @@ type MySQLBackupStatusApplyConfiguration struct {
 	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
 	// SnapshotID of the EBS snapshot.
 	SnapshotID *string `json:"snapshotID,omitempty"`
+	// Archive of a snapshot is where the cluster's binary logs were archived when it was taken: from there a restore of the snapshot
+	// goes on to a point in time.
+	Archive *ArchiveSourceApplyConfiguration `json:"archive,omitempty"`
 	// VerifiedAt is when it was last restored to try it and found whole.
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
 	// Verification says what the last attempt to restore it found.
@@ -232,7 +232,7 @@ func (b *MySQLBackupStatusApplyConfiguration) WithGTIDSet(value string) *MySQLBa
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BinlogFile field is set to the value of the last call.
 func (b *MySQLBackupStatusApplyConfiguration) WithBinlogFile(value string) *MySQLBackupStatusApplyConfiguration {
-	b.BinlogFile = &value
+	b.BinlogCoordinatesApplyConfiguration.BinlogFile = &value
 	return b
 }
 
@@ -240,7 +240,7 @@ func (b *MySQLBackupStatusApplyConfiguration) WithBinlogFile(value string) *MySQ
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BinlogPosition field is set to the value of the last call.
 func (b *MySQLBackupStatusApplyConfiguration) WithBinlogPosition(value int64) *MySQLBackupStatusApplyConfiguration {
-	b.BinlogPosition = &value
+	b.BinlogCoordinatesApplyConfiguration.BinlogPosition = &value
 	return b
 }
 
@@ -281,6 +281,14 @@ func (b *MySQLBackupStatusApplyConfiguration) WithDestination(value *BackupDesti
 // If called multiple times, the SnapshotID field is set to the value of the last call.
 func (b *MySQLBackupStatusApplyConfiguration) WithSnapshotID(value string) *MySQLBackupStatusApplyConfiguration {
 	b.SnapshotID = &value
+	return b
+}
+
+// WithArchive sets the Archive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Archive field is set to the value of the last call.
+func (b *MySQLBackupStatusApplyConfiguration) WithArchive(value *ArchiveSourceApplyConfiguration) *MySQLBackupStatusApplyConfiguration {
+	b.Archive = value
 	return b
 }
 

@@ -22,8 +22,11 @@ type RecoverySpecApplyConfiguration struct {
 	// once the cluster has begun; the volume itself is neither attached nor changed.
 	VolumeID *string `json:"volumeID,omitempty"`
 	// PointInTime is how far the source's history is restored, from its backup and its archive of binary logs; as far as the
-	// backup reaches unless it is set. What cannot be restored exactly is refused. It needs a dump.
+	// backup reaches unless it is set. What cannot be restored exactly is refused.
 	PointInTime *PointInTimeSpecApplyConfiguration `json:"pointInTime,omitempty"`
+	// Archive is where the binary logs are that lead from a copy of a volume to pointInTime. It is needed with snapshotID and
+	// volumeID; the MySQLBackup of a snapshot names its own unless it is set. The archive of a dump is beside the dump.
+	Archive *ArchiveSourceApplyConfiguration `json:"archive,omitempty"`
 	// Image holds the mysql client that the restoring pod runs; that of spec.backup.image unless set.
 	Image *string `json:"image,omitempty"`
 }
@@ -71,6 +74,14 @@ func (b *RecoverySpecApplyConfiguration) WithVolumeID(value string) *RecoverySpe
 // If called multiple times, the PointInTime field is set to the value of the last call.
 func (b *RecoverySpecApplyConfiguration) WithPointInTime(value *PointInTimeSpecApplyConfiguration) *RecoverySpecApplyConfiguration {
 	b.PointInTime = value
+	return b
+}
+
+// WithArchive sets the Archive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Archive field is set to the value of the last call.
+func (b *RecoverySpecApplyConfiguration) WithArchive(value *ArchiveSourceApplyConfiguration) *RecoverySpecApplyConfiguration {
+	b.Archive = value
 	return b
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
@@ -24,20 +25,28 @@ const (
 		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, recovery VARCHAR(128) NOT NULL, done BOOL NOT NULL, CONSTRAINT one_recovery CHECK (id = 1)) ENGINE=InnoDB`
 )
 
-// BeginRecovery makes a server ready to be recovered: empty, without any GTID, and open for statements of the operator
+// Recovery is one by name, on the server of a visit. What it has begun and completed is marked on the server: under the same name it can
+// be begun again after it was cut off.
+type Recovery struct {
+	v    *Visit
+	name string
+}
+
+// Recovery names one.
+func (v *Visit) Recovery(name string) *Recovery { return &Recovery{v, name} }
+
+// Begin makes a server ready to be recovered: empty, without any GTID, and open for statements of the operator
 // alone. A server that holds anything is refused with ErrNotEmpty, unless what it holds is what a recovery of the same
 // name left behind that was cut off: that is thrown away. done says that it was completed before; then nothing is changed.
-func (v *Visit) BeginRecovery(ctx context.Context, recovery string) (done bool, err error) {
-	marked, done, err := v.recoveryMark(ctx, recovery)
+func (r *Recovery) Begin(ctx context.Context) (done bool, err error) {
+	v := r.v
+	marked, done, err := r.marked(ctx, r.name)
 	if err != nil || done {
 		return done, err
 	}
-	state, err := v.State(ctx)
-	switch {
-	case err != nil:
+	state, err := r.unserving(ctx)
+	if err != nil {
 		return false, err
-	case state.Writable:
-		return false, ErrServes
 	}
 	databases, err := v.Databases(ctx)
 	if err != nil {
@@ -46,21 +55,31 @@ func (v *Visit) BeginRecovery(ctx context.Context, recovery string) (done bool, 
 	if !marked && (state.Executed != "" || len(databases) > 0) {
 		return false, fmt.Errorf("%w: it has executed %q and has the databases %s", ErrNotEmpty, state.Executed, strings.Join(databases, ", "))
 	}
-	if err := v.openUnlogged(ctx); err != nil {
+	if err := r.open(ctx); err != nil {
 		return false, err
 	}
-	if err := v.mark(ctx, recovery, false); err != nil {
+	if err := r.mark(ctx, r.name, false); err != nil {
 		return false, err
 	}
-	if err := v.endBuilding(ctx); err != nil {
+	if err := r.endBuilding(ctx); err != nil {
 		return false, err
 	}
-	return false, v.empty(ctx, databases)
+	return false, r.empty(ctx, databases)
+}
+
+// unserving reads the state of a server that takes no writes from clients; ErrServes of another.
+func (r *Recovery) unserving(ctx context.Context) (ServerState, error) {
+	state, err := r.v.State(ctx)
+	if err == nil && state.Writable {
+		err = ErrServes
+	}
+	return state, err
 }
 
 // endBuilding ends what a recovery that was cut off still runs for long: the server goes on with a statement whose client is gone, and
 // nobody drops the table meanwhile.
-func (v *Visit) endBuilding(ctx context.Context) error {
+func (r *Recovery) endBuilding(ctx context.Context) error {
+	v := r.v
 	ids, err := v.lines(ctx, "SELECT ID FROM performance_schema.processlist WHERE ID <> CONNECTION_ID() AND USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1) AND INFO LIKE 'ALTER TABLE % ADD KEY %'")
 	if err != nil {
 		return fmt.Errorf("look for statements of a recovery that was cut off: %w", err)
@@ -77,39 +96,39 @@ func (v *Visit) endBuilding(ctx context.Context) error {
 	return nil
 }
 
-// recoveryMark reads the mark. marked is true for that of the same recovery; one of another is no mark, because a volume
+// marked reads the mark. ours is true for that of the same recovery; one of another is no mark, because a volume
 // may come from a cluster that was recovered itself.
-func (v *Visit) recoveryMark(ctx context.Context, recovery string) (marked, done bool, err error) {
+func (r *Recovery) marked(ctx context.Context, as string) (ours, done bool, err error) {
 	var name string
-	err = v.s.Row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
+	err = r.v.s.Row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
 	switch {
 	case conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase), errors.Is(err, sql.ErrNoRows):
 		return false, false, nil
 	case err != nil:
 		return false, false, fmt.Errorf("read the mark of a recovery: %w", err)
 	}
-	return name == recovery, done && name == recovery, nil
+	return name == as, done && name == as, nil
 }
 
-// openUnlogged lets this account write, nobody else, and nothing into the binary log. read_only stays on.
-func (v *Visit) openUnlogged(ctx context.Context) error {
+// open lets this account write, nobody else, and nothing into the binary log. read_only stays on.
+func (r *Recovery) open(ctx context.Context) error {
 	for _, statement := range []string{"SET GLOBAL super_read_only = OFF", "SET SESSION sql_log_bin = OFF", "SET SESSION lock_wait_timeout = 60"} {
-		if err := v.exec(ctx, statement); err != nil {
+		if err := r.v.exec(ctx, statement); err != nil {
 			return fmt.Errorf("open the server for the recovery: %w", err)
 		}
 	}
 	return nil
 }
 
-func (v *Visit) mark(ctx context.Context, recovery string, done bool) error {
+func (r *Recovery) mark(ctx context.Context, name string, done bool) error {
 	for _, s := range []struct {
 		query string
 		args  []any
 	}{
 		{conn.CreateDatabase, nil}, {createRecovery, nil},
-		{"REPLACE INTO " + recoveryTable + " VALUES (1, ?, ?)", []any{recovery, done}},
+		{"REPLACE INTO " + recoveryTable + " VALUES (1, ?, ?)", []any{name, done}},
 	} {
-		if err := v.exec(ctx, s.query, s.args...); err != nil {
+		if err := r.v.exec(ctx, s.query, s.args...); err != nil {
 			return fmt.Errorf("mark the server: %w", err)
 		}
 	}
@@ -117,7 +136,8 @@ func (v *Visit) mark(ctx context.Context, recovery string, done bool) error {
 }
 
 // empty drops what a recovery that was cut off left behind, but for its mark, and every trace of GTIDs.
-func (v *Visit) empty(ctx context.Context, databases []string) error {
+func (r *Recovery) empty(ctx context.Context, databases []string) error {
+	v := r.v
 	if err := v.exec(ctx, "SET SESSION foreign_key_checks = OFF"); err != nil {
 		return fmt.Errorf("empty the server: %w", err)
 	}
@@ -156,16 +176,56 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 	return nil
 }
 
-// FinishRecovery takes the membership of the old cluster out, marks the recovery as done, and closes the server again.
-func (v *Visit) FinishRecovery(ctx context.Context, recovery string) error {
-	if err := v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !conn.IsServerError(err, conn.ErNoSuchTable) {
+// Finish takes the membership of the old cluster out, marks the recovery as done, and closes the server again.
+func (r *Recovery) Finish(ctx context.Context) error {
+	if err := r.v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !conn.IsServerError(err, conn.ErNoSuchTable) {
 		return fmt.Errorf("forget the old cluster's membership: %w", err)
 	}
-	if err := v.mark(ctx, recovery, true); err != nil {
+	if err := r.mark(ctx, r.name, true); err != nil {
 		return err
 	}
-	if err := v.exec(ctx, "SET GLOBAL super_read_only = ON"); err != nil {
+	if err := r.v.exec(ctx, "SET GLOBAL super_read_only = ON"); err != nil {
 		return fmt.Errorf("close the server: %w", err)
 	}
 	return nil
+}
+
+// loadedSuffix marks a recovery whose backup is loaded while what follows it is not.
+const loadedSuffix = "#loaded"
+
+// MarkLoaded records on the server that the backup is loaded, so that a recovery that is cut off later goes on from there.
+func (r *Recovery) MarkLoaded(ctx context.Context) error {
+	return r.mark(ctx, r.name+loadedSuffix, false)
+}
+
+// ResumeLoaded opens a server again on which the recovery has loaded the backup; false when it has not.
+func (r *Recovery) ResumeLoaded(ctx context.Context) (bool, error) {
+	loaded, _, err := r.marked(ctx, r.name+loadedSuffix)
+	if err != nil || !loaded {
+		return false, err
+	}
+	if _, err := r.unserving(ctx); err != nil {
+		return false, err
+	}
+	return true, r.open(ctx)
+}
+
+// BeginReplay opens a server that holds a copy of another cluster's data, so that what was archived after it can be replayed. done says
+// that the recovery was completed there; then nothing is changed. A server that holds nothing is refused with
+// mysql.ErrNothingThere.
+func (r *Recovery) BeginReplay(ctx context.Context) (done bool, err error) {
+	if _, done, err = r.marked(ctx, r.name); err != nil || done {
+		return done, err
+	}
+	state, err := r.unserving(ctx)
+	if err != nil {
+		return false, err
+	}
+	if state.Executed == "" {
+		return false, mysql.ErrNothingThere
+	}
+	if err := r.open(ctx); err != nil {
+		return false, err
+	}
+	return false, r.mark(ctx, r.name, false)
 }

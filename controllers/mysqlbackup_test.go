@@ -400,7 +400,7 @@ func TestAPodWithoutItsKeys(t *testing.T) {
 	s.secret(map[string]string{"accessKeyID": "AKIA", "secret_access_key": "x"})
 	says("Secret s3 has no key secretAccessKey")
 	s.secret(map[string]string{"accessKeyID": "AKIA", "secretAccessKey": "x"})
-	says("its pod is being started")
+	says("its pod is being started. What keeps it, such as an image that cannot be pulled, is in its events: kubectl describe pods --selector job-name=now-")
 	s.secret(map[string]string{"accessKeyID": "", "secretAccessKey": "x"})
 	says("no key accessKeyID")
 	s.later(jobs.StartPatience + time.Minute)
@@ -428,7 +428,7 @@ func TestAPodWithoutItsClaim(t *testing.T) {
 	s.later(jobs.StartPatience + time.Minute)
 	b := s.look("now")
 	wantFailed(t, b, v1alpha1.BackupReasonNotStarted)
-	if !strings.Contains(b.Status.Message, "Its events say why, for example that its image cannot be pulled: kubectl describe pods --selector job-name=now-") {
+	if !strings.Contains(b.Status.Message, "What keeps it, such as an image that cannot be pulled, is in its events: kubectl describe pods --selector job-name=now-") {
 		t.Errorf("it failed with %s", b.Status.Message)
 	}
 }

@@ -234,6 +234,11 @@ func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
 		return &job
 	}
 	goOn("vol-1")
+	s := w.seen(o)
+	must(t, o.restorer.Recover(t.Context(), s, topology.Recover{Member: "orders-0", Copy: "vol-1"}))
+	if text := s.Restorer(); !strings.Contains(text, "is being started. What keeps it") {
+		t.Errorf("while its pod is on its way, it is said %q", text)
+	}
 	told := resources.TaskOf(read())
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
 	if told.Copy != "vol-1" || told.Target != "orders-0" || told.Path != archive.Path || told.Destination.S3.Bucket != "my-backups" || told.UntilTime == nil || !told.UntilTime.Equal(at) {

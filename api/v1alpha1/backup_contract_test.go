@@ -206,6 +206,7 @@ func recoveryRows() []row {
 		wrong("to transaction zero", saysPattern, recovery("backupName", "b", "pointInTime", map[string]any{"gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:0"})),
 		wrong("to no such moment", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "yesterday"})),
 		wrong("to a moment without a zone", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-02T03:04:05"})),
+		wrong("to a moment in no zone", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-02T03:04:05+99:99"})),
 		wrong("to a nanosecond", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-02T03:04:05.123456789Z"})),
 		wrong("to the 32nd", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-32T03:04:05Z"})),
 		fine("an empty bootstrap", set("bootstrap", map[string]any{})),
@@ -231,7 +232,7 @@ func recoveryRows() []row {
 		rows = append(rows, wrong(fmt.Sprintf("snapshot %q", id), "spec.bootstrap.recovery", recovery("snapshotID", id)),
 			wrong(fmt.Sprintf("volume %q", id), "spec.bootstrap.recovery", recovery("volumeID", strings.Replace(strings.Replace(id, "vol-", "i-", 1), "snap-", "vol-", 1))))
 	}
-	for _, path := range []string{"orders", "../orders/uid", "shop/orders/..", "shop/orders/uid/archive", "/shop/orders/uid", "shop/orders/uid/", "shop/orders/uid/backups/../..", "shop/$(id)/uid"} {
+	for _, path := range []string{"orders", "../orders/uid", "shop/orders/..", "shop/orders/uid/archive", "/shop/orders/uid", "shop/orders/uid/", "shop/orders/uid/backups/../..", "shop/orders/uid/backups/..", "shop/$(id)/uid"} {
 		rows = append(rows, wrong("path "+path, "spec.bootstrap.recovery.objectStore.path", recovery("objectStore", store(path))))
 	}
 	for _, name := range reservedBuckets {

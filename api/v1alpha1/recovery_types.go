@@ -70,7 +70,7 @@ type ObjectStoreSource struct {
 	// pointInTime the newest before that), or <namespace>/<cluster>/<uid>/backups/<backup>.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*/[a-z0-9-]+/[A-Za-z0-9-]+(/backups/[A-Za-z0-9.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*/[a-z0-9-]+/[A-Za-z0-9-]+(/backups/[A-Za-z0-9][A-Za-z0-9.-]*)?$`
 	Path string `json:"path"`
 }
 
@@ -95,7 +95,7 @@ type PointInTimeSpec struct {
 	// type of a time loses what is below a second as soon as a client writes back what it has read.
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Format=date-time
-	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$`
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	Time string `json:"time,omitempty"`
 

@@ -170,13 +170,13 @@ func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
 	s := newScene(t)
 	s.taken("b")
 	defer func() {
-		_, err := primary.SQL(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS shop.point")
+		_, err := primary.SQL(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS shop.point; DROP TABLE nairobi_mysql.membership")
 		must(t, err)
 	}()
-	_, err := primary.SQL(t.Context(), "CREATE TABLE shop.point (id INT PRIMARY KEY); INSERT INTO shop.point VALUES (1)")
+	_, err := primary.SQL(t.Context(), "CREATE TABLE shop.point (id INT PRIMARY KEY); INSERT INTO shop.point VALUES (1); CREATE DATABASE IF NOT EXISTS nairobi_mysql; CREATE TABLE nairobi_mysql.membership (epoch INT PRIMARY KEY)")
 	must(t, err)
 	into := copied(t)
-	last := s.archived("INSERT INTO shop.point VALUES (2)", "INSERT INTO shop.point VALUES (3)", "INSERT INTO shop.point VALUES (4)", "INSERT INTO shop.point VALUES (5)")
+	last := s.archived("INSERT INTO shop.point VALUES (2)", "INSERT INTO shop.point VALUES (3)", "INSERT INTO nairobi_mysql.membership VALUES (7)", "INSERT INTO shop.point VALUES (4)", "INSERT INTO shop.point VALUES (5)")
 	s.reportIn("orders-recovery")
 	held := func() string {
 		t.Helper()
@@ -185,7 +185,7 @@ func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
 		return out
 	}
 	cut := errors.New("cut off by the test")
-	w := s.archivist(into, numbered(t, last, -2))
+	w := s.archivist(into, numbered(t, last, -3))
 	target := w.reach("orders-0", mysql.OperatorUser)
 	base, err := heldBy(t.Context(), target)
 	must(t, err)

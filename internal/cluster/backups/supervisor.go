@@ -268,7 +268,7 @@ func (r *Supervisor) reportStart(ctx context.Context, b *v1alpha1.MySQLBackup, c
 	if err != nil {
 		return err
 	}
-	message := "its pod is being started"
+	message := "its pod is being started. " + jobs.WhereToLook(RunnerOf(b))
 	if missing != nil {
 		message = missing.Message
 	}

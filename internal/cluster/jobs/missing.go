@@ -62,5 +62,10 @@ func missingKeys(ctx context.Context, reader client.Reader, key client.ObjectKey
 
 // NotStarted says that no pod of a Job ran, and where to look for why.
 func NotStarted(job string) string {
-	return fmt.Sprintf("The pod of Job %s did not run within %s. Its events say why, for example that its image cannot be pulled: kubectl describe pods --selector job-name=%s", job, StartPatience, job)
+	return fmt.Sprintf("The pod of Job %s did not run within %s. %s", job, StartPatience, WhereToLook(job))
+}
+
+// WhereToLook says how to find out what keeps the pod of a Job from running: the operator reads no pods.
+func WhereToLook(job string) string {
+	return "What keeps it, such as an image that cannot be pulled, is in its events: kubectl describe pods --selector job-name=" + job
 }

@@ -113,6 +113,8 @@ func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job, a
 	case s.Backup.Recovery[task.ReportFailure] != "" && reportedBy(s, job):
 		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterWaiting,
 			Message: fmt.Sprintf("Job %s failed to restore and tries again: %s", job.Name, s.Backup.Recovery[task.ReportFailure])}
+	case len(s.Backup.Recovery) == 0:
+		s.Backup.Recovery = map[string]string{task.ReportMessage: fmt.Sprintf("the pod of Job %s is being started. %s", job.Name, jobs.WhereToLook(job.Name))}
 	}
 	return nil
 }

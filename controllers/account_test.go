@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -42,19 +42,19 @@ func otherKeys(t *testing.T) map[string]string {
 		RoleArn: aws.String(otherRole), RoleSessionName: aws.String("test")})
 	must(t, err)
 	return map[string]string{
-		access.KeyAccessKeyID: *taken.Credentials.AccessKeyId, access.KeySecretAccessKey: *taken.Credentials.SecretAccessKey,
-		access.KeySessionToken: *taken.Credentials.SessionToken,
+		task.KeyAccessKeyID: *taken.Credentials.AccessKeyId, task.KeySecretAccessKey: *taken.Credentials.SecretAccessKey,
+		task.KeySessionToken: *taken.Credentials.SessionToken,
 	}
 }
 
 // homeKeys are an access key of the lab's own account.
 func homeKeys() map[string]string {
-	return map[string]string{access.KeyAccessKeyID: moto.AccessKeyID, access.KeySecretAccessKey: moto.SecretAccessKey}
+	return map[string]string{task.KeyAccessKeyID: moto.AccessKeyID, task.KeySecretAccessKey: moto.SecretAccessKey}
 }
 
 // otherHomeKeys are another access key of the lab's own account.
 func otherHomeKeys() map[string]string {
-	return map[string]string{access.KeyAccessKeyID: "AKIANAIROBILAB000001", access.KeySecretAccessKey: moto.SecretAccessKey}
+	return map[string]string{task.KeyAccessKeyID: "AKIANAIROBILAB000001", task.KeySecretAccessKey: moto.SecretAccessKey}
 }
 
 // change patches the cluster's spec.
@@ -193,11 +193,11 @@ func TestLineEndsInASecretAreNoneOfTheKeys(t *testing.T) {
 	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) {
 		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
 	})
-	w.secret("aws", map[string]string{access.KeyAccessKeyID: moto.AccessKeyID + "\n", access.KeySecretAccessKey: moto.SecretAccessKey + "\r\n", access.KeySessionToken: "\n"})
+	w.secret("aws", map[string]string{task.KeyAccessKeyID: moto.AccessKeyID + "\n", task.KeySecretAccessKey: moto.SecretAccessKey + "\r\n", task.KeySessionToken: "\n"})
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "True/"))
-	w.secret("aws", map[string]string{access.KeyAccessKeyID: moto.AccessKeyID, access.KeySecretAccessKey: "\n"})
-	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/CredentialsMissing", "lacks the keys"))
+	w.secret("aws", map[string]string{task.KeyAccessKeyID: moto.AccessKeyID, task.KeySecretAccessKey: "\n"})
+	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/CredentialsMissing", "has no key secretAccessKey"))
 }
 
 // Before anything was made nobody is held to an account.

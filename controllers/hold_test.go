@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -92,8 +92,8 @@ func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
 		says string
 	}{
 		"not there":       {nil, "CredentialsMissing"},
-		"incomplete":      {map[string]string{access.KeyAccessKeyID: "x"}, "CredentialsMissing"},
-		"a file":          {map[string]string{access.KeyAccessKeyID: "[default]\naws_access_key_id = AKIA", access.KeySecretAccessKey: "x"}, "CredentialsInvalid"},
+		"incomplete":      {map[string]string{task.KeyAccessKeyID: "x"}, "CredentialsMissing"},
+		"a file":          {map[string]string{task.KeyAccessKeyID: "[default]\naws_access_key_id = AKIA", task.KeySecretAccessKey: "x"}, "CredentialsInvalid"},
 		"another account": {otherKeys(t), "WrongAccount"},
 	} {
 		t.Run(name, func(t *testing.T) {

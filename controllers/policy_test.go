@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
@@ -69,7 +69,7 @@ func TestNewClustersUnderASlipInThePolicy(t *testing.T) {
 		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
 	})
 	own.policy(mistyped)
-	own.secret("aws", map[string]string{access.KeyAccessKeyID: "lab", access.KeySecretAccessKey: "lab"})
+	own.secret("aws", map[string]string{task.KeyAccessKeyID: "lab", task.KeySecretAccessKey: "lab"})
 	other := own.newOperator(nil)
 	own.drive(other, patience, own.phaseIs(v1alpha1.PhaseEC2Ready))
 	if text := own.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "policy") {

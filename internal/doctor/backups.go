@@ -65,9 +65,9 @@ func (p *patient) bucketStore(ctx context.Context, s3 *v1alpha1.S3Destination) (
 	if err := p.doctor.Kubernetes.Get(ctx, client.ObjectKey{Namespace: p.cluster.Namespace, Name: s3.CredentialsSecretRef.Name}, &secret); err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", s3.CredentialsSecretRef.Name, err)
 	}
-	keys, wrong := p.doctor.Keys(&secret)
-	if wrong != "" {
-		return nil, fmt.Errorf("the Secret %s %s", s3.CredentialsSecretRef.Name, wrong)
+	keys, err := p.doctor.Keys(&secret)
+	if err != nil {
+		return nil, fmt.Errorf("the Secret %s %w", s3.CredentialsSecretRef.Name, err)
 	}
 	return store.NewS3(ctx, store.S3Options{
 		Bucket: s3.Bucket, Prefix: s3.Prefix, Region: p.bucketRegion(s3), Endpoint: s3.Endpoint, CABundle: s3.CABundle, KMSKeyID: s3.KMSKeyID,

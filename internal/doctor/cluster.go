@@ -41,13 +41,13 @@ func checkSecrets(ctx context.Context, p *patient) Finding {
 	for field, name := range named {
 		var secret corev1.Secret
 		err := p.doctor.Kubernetes.Get(ctx, client.ObjectKey{Namespace: p.cluster.Namespace, Name: name}, &secret)
-		switch _, keys := p.doctor.Keys(&secret); {
+		switch _, broken := p.doctor.Keys(&secret); {
 		case apierrors.IsNotFound(err):
 			wrong = append(wrong, fmt.Sprintf("there is no Secret %s (%s)", name, field))
 		case err != nil:
 			return notChecked("permit get secrets", "Secret %s (%s) cannot be read: %v", name, field, err)
-		case keys != "":
-			wrong = append(wrong, fmt.Sprintf("Secret %s (%s) %s", name, field, keys))
+		case broken != nil:
+			wrong = append(wrong, fmt.Sprintf("Secret %s (%s) %v", name, field, broken))
 		}
 	}
 	if len(wrong) > 0 {

@@ -49,7 +49,7 @@ type Ports struct {
 	// Account, Keys and Preflight are the operator's own: the account of a cluster, the keys in a Secret, and what it has EC2 check
 	// before it launches.
 	Account   func(*v1alpha1.MySQLCluster) awsapi.Account
-	Keys      func(*corev1.Secret) (static awsapi.StaticCredentials, wrong string)
+	Keys      func(*corev1.Secret) (awsapi.StaticCredentials, error)
 	Preflight func(*v1alpha1.MySQLCluster, policy.Policy) (ec2.PreflightSpec, error)
 }
 

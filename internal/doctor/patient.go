@@ -74,8 +74,8 @@ func (p *patient) way(ctx context.Context) (awsapi.Account, error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return way, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	keys, wrong := d.Keys(&secret)
-	if wrong != "" {
+	keys, err := d.Keys(&secret)
+	if err != nil {
 		return way, errNoKeys
 	}
 	way.Static = &keys

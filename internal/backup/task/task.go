@@ -5,7 +5,6 @@ package task
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -58,27 +57,6 @@ const (
 	// ReportArchive is how the archive is, in JSON.
 	ReportArchive = "archive"
 )
-
-// Keys of a user's Secret with credentials for S3, and the names of their files in S3Dir.
-const (
-	KeyAccessKeyID     = "accessKeyID"
-	KeySecretAccessKey = "secretAccessKey"
-	KeySessionToken    = "sessionToken"
-)
-
-// ValueOf is what a key of a user's Secret says: without the line ends that editors, and echo, put behind it. Empty is none.
-func ValueOf(content []byte) string { return strings.TrimRight(string(content), "\r\n") }
-
-// Malformed says, behind the name of a user's Secret, which of its keys AWS cannot have made; "" for none. All that AWS makes is printable
-// ASCII, and no HTTP request can be signed with a line break.
-func Malformed(data map[string][]byte) string {
-	for _, name := range []string{KeyAccessKeyID, KeySecretAccessKey, KeySessionToken} {
-		if strings.ContainsFunc(ValueOf(data[name]), func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Sprintf("has in %s a space, a line break or another character that no AWS key has; write the key alone", name)
-		}
-	}
-	return ""
-}
 
 // ExitFailed is the exit code of a task that failed for good: the Job must not try it again.
 const ExitFailed = 42

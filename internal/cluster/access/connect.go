@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,13 +31,6 @@ const credentialsFor = time.Minute
 // accountPatience is how long a pass over a cluster whose account is known waits to hear that it is still the same. It
 // comes from memory but once in a while.
 const accountPatience = time.Second
-
-// Keys of a Secret with AWS credentials.
-const (
-	KeyAccessKeyID     = "accessKeyID"
-	KeySecretAccessKey = "secretAccessKey"
-	KeySessionToken    = "sessionToken"
-)
 
 // Permit checks the spec against the administrator's policy. What is not allowed is never used: no role is assumed and
 // nothing is created. Members that exist already keep their database running.
@@ -134,16 +128,10 @@ func AccountOf(c *v1alpha1.MySQLCluster) awsapi.Account {
 	return account
 }
 
-// KeysIn returns the keys that a Secret holds, and what is wrong with them, behind the name of the Secret; "" for nothing.
-func KeysIn(secret *corev1.Secret) (static awsapi.StaticCredentials, wrong string) {
-	static = awsapi.StaticCredentials{
-		AccessKeyID: task.ValueOf(secret.Data[KeyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[KeySecretAccessKey]),
-		SessionToken: task.ValueOf(secret.Data[KeySessionToken]),
-	}
-	if static.AccessKeyID == "" || static.SecretAccessKey == "" {
-		return static, fmt.Sprintf("lacks the keys %s and %s", KeyAccessKeyID, KeySecretAccessKey)
-	}
-	return static, task.Malformed(secret.Data)
+// KeysIn reads a Secret. An error is a *task.KeyError.
+func KeysIn(secret *corev1.Secret) (awsapi.StaticCredentials, error) {
+	keys, err := task.ReadKeys(secret.Data)
+	return awsapi.StaticCredentials(keys), err
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
@@ -194,18 +182,14 @@ func (r *Access) credentials(ctx context.Context, s *pass.Pass, name string) (*a
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonCredentialsMissing, After: engine.AfterWaiting,
-			Message: fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, KeyAccessKeyID, KeySecretAccessKey)}
+			Message: fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, task.KeyAccessKeyID, task.KeySecretAccessKey)}
 	}
 	if err != nil {
 		return nil, pass.AsProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
 	}
-	static, wrong := KeysIn(&secret)
-	if wrong != "" {
-		reason := v1alpha1.ReasonCredentialsMissing
-		if static.AccessKeyID != "" && static.SecretAccessKey != "" {
-			reason = v1alpha1.ReasonCredentialsInvalid
-		}
-		return nil, &engine.Problem{Reason: reason, After: engine.AfterWaiting, Message: fmt.Sprintf("Secret %s %s", name, wrong)}
+	static, err := KeysIn(&secret)
+	if broken := new(task.KeyError); errors.As(err, &broken) {
+		return nil, &engine.Problem{Reason: broken.Reason(), After: engine.AfterWaiting, Message: fmt.Sprintf("Secret %s %v", name, broken)}
 	}
 	if secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&secret, v1alpha1.Finalizer) {
 		s.Access.Unheld = &secret

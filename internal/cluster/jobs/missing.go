@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,13 +50,9 @@ func missingKeys(ctx context.Context, reader client.Reader, key client.ObjectKey
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", key.Name, err)
 	}
-	for _, name := range []string{task.KeyAccessKeyID, task.KeySecretAccessKey} {
-		if task.ValueOf(secret.Data[name]) == "" {
-			return problem(v1alpha1.ReasonCredentialsMissing, "Secret %s has no key %s, without which no pod can reach the bucket", key.Name, name), nil
-		}
-	}
-	if wrong := task.Malformed(secret.Data); wrong != "" {
-		return problem(v1alpha1.ReasonCredentialsInvalid, "Secret %s %s", key.Name, wrong), nil
+	_, err = task.ReadKeys(secret.Data)
+	if broken := new(task.KeyError); errors.As(err, &broken) {
+		return problem(broken.Reason(), "Secret %s %v", key.Name, broken), nil
 	}
 	return nil, nil
 }

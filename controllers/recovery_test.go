@@ -256,6 +256,10 @@ func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
 	if len(report.Data) > 0 {
 		t.Errorf("of the lost copy it is still said %v", report.Data)
 	}
+	w.wait(jobs.EndPatience + time.Minute)
+	if p := pass.AsProblem(o.restorer.Recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0", Copy: "vol-2"})); p == nil || p.Reason != v1alpha1.ReasonRecoveryStuck {
+		t.Errorf("of a pod that does not end it is said %v", p)
+	}
 	collect(t, read())
 	goOn("vol-2")
 	if told := resources.TaskOf(read()); told.Copy != "vol-2" {

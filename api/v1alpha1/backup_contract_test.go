@@ -225,6 +225,8 @@ func recoveryRows() []row {
 		fine("a backup by name and an archive to a moment", recovery("backupName", "b", "pointInTime", moment, "archive", store("shop/orders/uid"))),
 		wrong("an archive to no moment", "archive is read up to pointInTime: set that, or remove archive", recovery("snapshotID", "snap-0a1b2c3d", "archive", store("shop/orders/uid"))),
 		wrong("a dump's folder and an archive", "the archive of a dump is beside it: remove archive", recovery("objectStore", store("shop/orders/uid"), "pointInTime", moment, "archive", store("shop/orders/uid"))),
+		wrong("an archive on a claim", "binary logs are archived in buckets only: set destination.s3", recovery("snapshotID", "snap-0a1b2c3d", "pointInTime", moment,
+			"archive", map[string]any{"destination": map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "nas"}}, "path": "shop/orders/uid"})),
 		wrong("an archive in a dump's folder", "spec.bootstrap.recovery.archive.path", recovery("snapshotID", "snap-0a1b2c3d", "pointInTime", moment, "archive", store("shop/orders/uid/backups/b"))),
 		wrong("a snapshot with an image", "no pod restores a copy of a volume: remove image", recovery("snapshotID", "snap-0a1b2c3d", "image", "mysql:9.7.1")),
 	}

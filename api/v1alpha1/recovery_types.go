@@ -75,6 +75,8 @@ type ObjectStoreSource struct {
 }
 
 // ArchiveSource is a cluster's archive of binary logs.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.destination.s3)",message="binary logs are archived in buckets only: set destination.s3"
 type ArchiveSource struct {
 	// Destination is the bucket.
 	Destination BackupDestination `json:"destination"`

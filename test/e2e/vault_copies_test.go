@@ -78,7 +78,8 @@ INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('o''brien'); INSERT INTO t (v) SEL
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", key, err, conditions(c))
 		}
-		lap(key.Name + " is Ready again")
+		ready := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady)
+		lap(fmt.Sprintf("%s is Ready, %s after it was made", key.Name, ready.LastTransitionTime.Sub(c.CreationTimestamp.Time)))
 		heldByAll(t, c, want)
 		if err := lab.Delete(ctx, key, changeTimeout); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,17 @@ func (r *Restorer) giveUp(ctx context.Context, s *pass.Pass, job *batchv1.Job) e
 	if err := r.forget(ctx, s, func(map[string]string) bool { return true }); err != nil {
 		return err
 	}
+	if jobs.EndsInVain(job, r.Clock.Now()) {
+		return stuck(job, job.DeletionTimestamp.Time)
+	}
 	return jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationForeground)
+}
+
+// stuck is the problem of a pod that does not end.
+func stuck(job *batchv1.Job, since time.Time) error {
+	return &engine.Problem{Reason: v1alpha1.ReasonRecoveryStuck, After: engine.AfterPerson, Message: fmt.Sprintf(
+		"the pod of Job %s was to end at %s and has not, as on a node that does not answer; another beside it would restore into the same server. When it surely runs no more, delete its node or, with --force, the pod",
+		job.Name, since.UTC().Format(time.RFC3339))}
 }
 
 // follow takes how the restoring Job is.
@@ -100,9 +110,7 @@ func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job, a
 		if r.Clock.Since(s.Cache.Backups.RecoveryFades) < jobs.EndPatience {
 			return nil
 		}
-		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryStuck, After: engine.AfterPerson, Message: fmt.Sprintf(
-			"the pod of Job %s was to end at %s and has not, as on a node that does not answer; another beside it would restore into the same server. When it surely runs no more, delete its node or, with --force, the pod",
-			job.Name, s.Cache.Backups.RecoveryFades.UTC().Format(time.RFC3339))}
+		return stuck(job, s.Cache.Backups.RecoveryFades)
 	case jobs.NeverRan(job, r.Clock.Now()) && !reportedBy(s, job):
 		// The next one is as the spec has it by then. There are never two: this one is gone when its pod is.
 		if err := jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationForeground); err != nil {

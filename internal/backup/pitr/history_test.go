@@ -39,6 +39,10 @@ var awkward = []string{
 	"SET foreign_key_checks = OFF; INSERT INTO shop.kid VALUES (99, 4711); SET unique_checks = OFF; TRUNCATE shop.copied; RENAME TABLE shop.copied TO shop.moved",
 	"CREATE VIEW shop.seen AS SELECT * FROM shop.par; CREATE EVENT shop.e ON SCHEDULE EVERY 1 SECOND DO INSERT INTO shop.audit (v) VALUES (-1); ALTER EVENT shop.e DISABLE; CREATE EVENT shop.f ON SCHEDULE EVERY 1 YEAR DO SELECT 1; /* a */ alter -- b\n event`shop`.f COMMENT 'c'",
 	"CREATE TABLE shop.parts (id INT, v INT GENERATED ALWAYS AS (id * 2) STORED, PRIMARY KEY (id)) PARTITION BY HASH (id) PARTITIONS 3; INSERT INTO shop.parts (id) VALUES (1),(2),(3); ANALYZE TABLE shop.parts; OPTIMIZE TABLE shop.parts",
+	"SET restrict_fk_on_non_standard_key = OFF; CREATE TABLE shop.many (id INT PRIMARY KEY, k INT, KEY (k)); CREATE TABLE shop.few (id INT PRIMARY KEY, k INT, FOREIGN KEY (k) REFERENCES shop.many (k)); INSERT INTO shop.many VALUES (1,7),(2,7); INSERT INTO shop.few VALUES (1,7)",
+	"SET sql_generate_invisible_primary_key = ON; CREATE TABLE shop.hidden (v INT); INSERT INTO shop.hidden VALUES (1),(1)",
+	"CREATE TABLESPACE late ADD DATAFILE 'late.ibd'; CREATE TABLE shop.spaced (id INT PRIMARY KEY) TABLESPACE late; INSERT INTO shop.spaced VALUES (1)",
+	"CREATE SPATIAL REFERENCE SYSTEM 990001 NAME 'plane' DEFINITION 'GEOGCS[\"plane\",DATUM[\"x\",SPHEROID[\"x\",6378137,298.257223563]],PRIMEM[\"Greenwich\",0],UNIT[\"degree\",0.017453292519943278],AXIS[\"Lat\",NORTH],AXIS[\"Lon\",EAST]]'; CREATE TABLE shop.places (id INT PRIMARY KEY, p POINT NOT NULL SRID 990001)",
 	"SET binlog_rows_query_log_events = ON; INSERT INTO shop.par VALUES (40); FLUSH TABLES; SET default_collation_for_utf8mb4 = utf8mb4_general_ci; CREATE TABLE shop.coll (v VARCHAR(10) CHARSET utf8mb4 PRIMARY KEY)",
 }
 

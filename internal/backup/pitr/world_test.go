@@ -267,6 +267,9 @@ func (c *cluster) failover() {
 	c.primary.Kill()
 	var err error
 	await(c.t, "the replica has applied what it received", func() bool {
+		if broken := sql(c.t, c.replica, "SELECT IFNULL(MAX(LAST_ERROR_MESSAGE), '') FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_NUMBER > 0"); broken != "" {
+			c.t.Fatalf("the replica does not apply what the primary took: %s", broken)
+		}
 		err = c.member(c.replica).Promote(c.t.Context(), mysql.PromoteSpec{})
 		return !errors.Is(err, mysql.ErrNotApplied)
 	})

@@ -26,6 +26,10 @@ type ReplaySession struct {
 	piece []byte
 }
 
+// lenient keeps what only refuses, or only adds, from doing so to statements that a server has taken once, and of which the binary log
+// does not say how their sessions had it.
+var lenient = []string{"SESSION restrict_fk_on_non_standard_key = 0", "SESSION innodb_strict_mode = 0", "SESSION sql_generate_invisible_primary_key = 0"}
+
 // OpenReplay opens a session beside the visit's own, on the same server as the same user. PrepareGround comes before it.
 func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 	link, err := packets(ctx, v.o)
@@ -34,7 +38,7 @@ func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 	}
 	r := &ReplaySession{conn: link}
 	// A statement that is read from a bucket may come slowly.
-	settings := []string{"SESSION sql_log_bin = ON", "SESSION pseudo_replica_mode = ON", "SESSION net_read_timeout = 600"}
+	settings := append([]string{"SESSION sql_log_bin = ON", "SESSION pseudo_replica_mode = ON", "SESSION net_read_timeout = 600"}, lenient...)
 	for name, value := range conn.SessionSettings() {
 		if name == "lock_wait_timeout" {
 			value = "60"

@@ -47,6 +47,8 @@ func (p *acks) letReplicasIn() {
 			p.plan.Records.Members[m.Name] = rec
 		case own != 0 && refused == "" && !isFull(m.SQL.Connections, p.ownLimit(own)):
 			p.retry(waitMySQL, SetMaxConnections{m.Name, p.ownLimit(own)})
+		case own != 0:
+			p.degraded(v1alpha1.ReasonTooManyConnections, fmt.Sprintf("%s: its clients hold nearly all of the %d connections that it is to take, and it takes %d until they have gone, so that its replicas are not refused; end some of them, or raise max_connections in spec.mysqld", m.Name, p.ownLimit(own), m.SQL.MaxConnections))
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package topology
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // TestFullServerLetsItsReplicasIn: what a full primary does about replicas that it refuses, and afterwards.
@@ -54,6 +57,11 @@ func TestFullServerLetsItsReplicasIn(t *testing.T) {
 			}
 			if got := strings.Join(planned, ", "); got != row.action || plan.Records.Members["orders-0"].MaxConnections != row.own {
 				t.Errorf("planned %q, want %q; remembers %d, want %d", got, row.action, plan.Records.Members["orders-0"].MaxConnections, row.own)
+			}
+			// While the limit is not its own, or cannot be raised, clients are refused: a person has to know.
+			told := slices.ContainsFunc(plan.Degraded, func(f Finding) bool { return f.Reason == v1alpha1.ReasonTooManyConnections })
+			if crowded := row.own != 0 && !strings.Contains(name, "gone") && !strings.Contains(name, "another number"); told != crowded {
+				t.Errorf("it is told: %t; %v", told, plan.Degraded)
 			}
 		})
 	}

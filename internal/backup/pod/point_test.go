@@ -176,7 +176,7 @@ func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
 	_, err := primary.SQL(t.Context(), "CREATE TABLE shop.point (id INT PRIMARY KEY); INSERT INTO shop.point VALUES (1); CREATE DATABASE IF NOT EXISTS nairobi_mysql; CREATE TABLE nairobi_mysql.membership (epoch INT PRIMARY KEY)")
 	must(t, err)
 	into := copied(t)
-	last := s.archived("INSERT INTO shop.point VALUES (2)", "INSERT INTO shop.point VALUES (3)", "INSERT INTO nairobi_mysql.membership VALUES (7)", "INSERT INTO shop.point VALUES (4)", "INSERT INTO shop.point VALUES (5)")
+	last := s.archived("INSERT INTO shop.point VALUES (2)", "INSERT INTO shop.point VALUES (3)", "INSERT INTO nairobi_mysql.membership VALUES (7); ALTER USER nairobi_metrics WITH MAX_USER_CONNECTIONS 4", "INSERT INTO shop.point VALUES (4)", "INSERT INTO shop.point VALUES (5)")
 	s.reportIn("orders-recovery")
 	held := func() string {
 		t.Helper()
@@ -185,7 +185,7 @@ func TestAnArchiveIsReplayedIntoACopy(t *testing.T) {
 		return out
 	}
 	cut := errors.New("cut off by the test")
-	w := s.archivist(into, numbered(t, last, -3))
+	w := s.archivist(into, numbered(t, last, -4))
 	target := w.reach("orders-0", mysql.OperatorUser)
 	base, err := heldBy(t.Context(), target)
 	must(t, err)
@@ -259,5 +259,56 @@ func TestACopyThatCannotBeTakenOn(t *testing.T) {
 				t.Errorf("it said %v, not %s", said, row.reason)
 			}
 		})
+	}
+}
+
+// TestARecoveryEndsTheOneBefore: the session of a pod that stood still is gone when it wakes, with the transaction that it had open; and
+// none closes a server that serves.
+func TestARecoveryEndsTheOneBefore(t *testing.T) {
+	s := newScene(t)
+	into := copied(t)
+	w := s.archivist(into, "")
+	visit := func() *podclient.Visit {
+		t.Helper()
+		v, err := w.reach("orders-0", mysql.OperatorUser).Connect(t.Context())
+		must(t, err)
+		t.Cleanup(v.Close)
+		return v
+	}
+	begin := func(v *podclient.Visit) {
+		t.Helper()
+		done, err := v.Recovery("uid").BeginReplay(t.Context())
+		if must(t, err); done {
+			t.Fatal("it is done already")
+		}
+	}
+	frozen := visit()
+	begin(frozen)
+	replay, err := frozen.OpenReplay(t.Context())
+	must(t, err)
+	defer replay.Close()
+	must(t, replay.Replay(t.Context(), "SET GTID_NEXT = '3e11fa47-71ca-11e1-9e33-c80aa9429562:1'"))
+	must(t, replay.Replay(t.Context(), "BEGIN"))
+	v := visit()
+	begin(v)
+	if err := replay.Replay(t.Context(), "COMMIT"); err == nil {
+		t.Error("the replay that went before goes on")
+	}
+	if err := frozen.Recovery("uid").Finish(t.Context()); err == nil {
+		t.Error("the recovery that went before is finished")
+	}
+	again, err := v.OpenReplay(t.Context())
+	must(t, err)
+	defer again.Close()
+	for _, statement := range []string{"SET GTID_NEXT = '3e11fa47-71ca-11e1-9e33-c80aa9429562:1'", "BEGIN", "COMMIT", "SET GTID_NEXT = AUTOMATIC"} {
+		must(t, again.Replay(t.Context(), statement))
+	}
+	_, err = into.SQL(t.Context(), "SET GLOBAL read_only = OFF")
+	must(t, err)
+	if err := v.Recovery("uid").Finish(t.Context()); !errors.Is(err, podclient.ErrServes) {
+		t.Errorf("of a server that serves it is said %v", err)
+	}
+	if out, err := into.SQL(t.Context(), "SELECT CONCAT(@@read_only, @@super_read_only, @@event_scheduler)"); err != nil || out != "00OFF" {
+		t.Errorf("it is %s, %v", out, err)
 	}
 }

@@ -40,6 +40,9 @@ func (v *Visit) Recovery(name string) *Recovery { return &Recovery{v, name} }
 // name left behind that was cut off: that is thrown away. done says that it was completed before; then nothing is changed.
 func (r *Recovery) Begin(ctx context.Context) (done bool, err error) {
 	v := r.v
+	if err := r.claim(ctx); err != nil {
+		return false, err
+	}
 	marked, done, err := r.marked(ctx, r.name)
 	if err != nil || done {
 		return done, err
@@ -65,6 +68,50 @@ func (r *Recovery) Begin(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	return false, r.empty(ctx, databases)
+}
+
+// The locks of a server that a recovery holds: the one that went on last has them, and what it fills the server with besides.
+const (
+	recoveryLock = "nairobi_mysql.recovery"
+	replayLock   = "nairobi_mysql.replay"
+	// lockPatience is how long the session that is ended may take to give a lock back, in seconds.
+	lockPatience = 10
+)
+
+// claim makes the visit the only one that recovers the server. The sessions of a pod that went before, on a node that was lost or that
+// stands still, are ended: when it wakes it must not close a server that serves by then.
+func (r *Recovery) claim(ctx context.Context) error {
+	for _, lock := range []string{recoveryLock, replayLock} {
+		if err := r.v.take(ctx, lock); err != nil {
+			return fmt.Errorf("end the recovery that went before: %w", err)
+		}
+	}
+	// The session of the replay takes it; see OpenReplay.
+	if err := r.v.exec(ctx, "DO RELEASE_LOCK(?)", replayLock); err != nil {
+		return fmt.Errorf("end the recovery that went before: %w", err)
+	}
+	return nil
+}
+
+// take takes a lock, and ends the session that holds it.
+func (v *Visit) take(ctx context.Context, lock string) error {
+	var holder uint64
+	if err := v.s.Row(ctx, "SELECT IFNULL(IS_USED_LOCK(?), 0)", []any{lock}, &holder); err != nil {
+		return err
+	}
+	if holder != 0 && holder != v.s.ID() {
+		if err := v.s.Kill(ctx, holder); err != nil {
+			return err
+		}
+	}
+	var taken bool
+	if err := v.s.Row(ctx, "SELECT IFNULL(GET_LOCK(?, ?), 0)", []any{lock, lockPatience}, &taken); err != nil {
+		return err
+	}
+	if !taken {
+		return fmt.Errorf("%s is held by another session", lock)
+	}
+	return nil
 }
 
 // unserving reads the state of a server that takes no writes from clients; ErrServes of another.
@@ -178,6 +225,9 @@ func (r *Recovery) empty(ctx context.Context, databases []string) error {
 
 // Finish takes the membership of the old cluster out, marks the recovery as done, and closes the server again.
 func (r *Recovery) Finish(ctx context.Context) error {
+	if _, err := r.unserving(ctx); err != nil {
+		return err
+	}
 	if err := r.v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !conn.IsServerError(err, conn.ErNoSuchTable) {
 		return fmt.Errorf("forget the old cluster's membership: %w", err)
 	}
@@ -200,6 +250,9 @@ func (r *Recovery) MarkLoaded(ctx context.Context) error {
 
 // ResumeLoaded opens a server again on which the recovery has loaded the backup; false when it has not.
 func (r *Recovery) ResumeLoaded(ctx context.Context) (bool, error) {
+	if err := r.claim(ctx); err != nil {
+		return false, err
+	}
 	loaded, _, err := r.marked(ctx, r.name+loadedSuffix)
 	if err != nil || !loaded {
 		return false, err
@@ -214,7 +267,11 @@ func (r *Recovery) ResumeLoaded(ctx context.Context) (bool, error) {
 // that the recovery was completed there; then nothing is changed. A server that holds nothing is refused with
 // mysql.ErrNothingThere.
 func (r *Recovery) BeginReplay(ctx context.Context) (done bool, err error) {
-	if _, done, err = r.marked(ctx, r.name); err != nil || done {
+	if err := r.claim(ctx); err != nil {
+		return false, err
+	}
+	ours, done, err := r.marked(ctx, r.name)
+	if err != nil || done {
 		return done, err
 	}
 	state, err := r.unserving(ctx)
@@ -224,8 +281,36 @@ func (r *Recovery) BeginReplay(ctx context.Context) (done bool, err error) {
 	if state.Executed == "" {
 		return false, mysql.ErrNothingThere
 	}
+	ground, err := r.v.ground(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := ground.stopEvents(ctx); err != nil { // while nothing can be written yet
+		return false, err
+	}
 	if err := r.open(ctx); err != nil {
 		return false, err
 	}
+	if !ours {
+		if err := r.clear(ctx); err != nil {
+			return false, err
+		}
+	}
 	return false, r.mark(ctx, r.name, false)
+}
+
+// clear makes a copy ready for the history of its old cluster. The mark of a recovery there says how that found its server. The accounts
+// of that cluster's pods were taken out when the copy was first started, and what is archived may go on with them: they are there, and
+// nobody can log in, until the data are made the new cluster's own.
+func (r *Recovery) clear(ctx context.Context) error {
+	statements := []string{conn.CreateDatabase, "DROP TABLE IF EXISTS " + recoveryTable}
+	for _, user := range []string{mysql.BackupUser, mysql.MetricsUser} {
+		statements = append(statements, "CREATE USER IF NOT EXISTS '"+user+"'@'%' IDENTIFIED WITH caching_sha2_password AS '' ACCOUNT LOCK")
+	}
+	for _, statement := range statements {
+		if err := r.v.exec(ctx, statement); err != nil {
+			return fmt.Errorf("make the copy ready for what is archived: %w", err)
+		}
+	}
+	return nil
 }

@@ -46,7 +46,8 @@ func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 		settings = append(settings, "SESSION "+name+" = "+value)
 	}
 	slices.Sort(settings)
-	for _, statement := range []string{"SET NAMES utf8mb4", "SET " + strings.Join(settings, ", ")} {
+	// Whoever recovers the server after this pod ends the session by the lock: it may hold a transaction, and its GTID.
+	for _, statement := range []string{"SET NAMES utf8mb4", "SET " + strings.Join(settings, ", "), fmt.Sprintf("DO GET_LOCK('%s', %d)", replayLock, lockPatience)} {
 		if err := r.Replay(ctx, statement); err != nil {
 			r.Close()
 			return nil, fmt.Errorf("begin the replay on %s: %w", v.o.Endpoint.ServerName, err)

@@ -66,15 +66,23 @@ func (v *Visit) PrepareGround(ctx context.Context) (*Ground, error) {
 		fmt.Sprintf("ALTER TABLE %s COMMENT = '%s'", recoveryTable, strings.Join(noted, " ")),
 		"SET " + strings.Join(settings, ", "),
 	}
-	if g.scheduler == "ON" {
-		statements = append(statements, "SET GLOBAL event_scheduler = OFF")
-	}
 	for _, statement := range statements {
 		if err := v.exec(ctx, statement); err != nil {
 			return nil, fmt.Errorf("make the server ready to be filled: %w", err)
 		}
 	}
-	return g, nil
+	return g, g.stopEvents(ctx)
+}
+
+// stopEvents stops the event scheduler where it runs.
+func (g *Ground) stopEvents(ctx context.Context) error {
+	if g.scheduler != "ON" {
+		return nil
+	}
+	if err := g.v.exec(ctx, "SET GLOBAL event_scheduler = OFF"); err != nil {
+		return fmt.Errorf("stop the event scheduler: %w", err)
+	}
+	return nil
 }
 
 // End puts back what PrepareGround changed. Recovery.Finish comes before it: what events write then, they write to what is

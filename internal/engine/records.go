@@ -278,7 +278,7 @@ func (r *Recorder) Save(ctx context.Context, change func(*topology.ClusterRecord
 // write stores records. The caller holds the memory.
 func (r *Recorder) write(ctx context.Context, next topology.ClusterRecord) error {
 	m := r.Memory
-	next.Schema = topology.RecordsSchema
+	next.Schema = next.Needed()
 	version, err := r.Store.Write(ctx, r.version, next)
 	m.nowhere = errors.Is(err, ErrNowhere)
 	switch {

@@ -245,8 +245,27 @@ func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	s.stored, s.writes = []topology.ClusterRecord{{}}, 0
 	s.stored[0] = topology.ClusterRecord{Failovers: topology.Failovers{PromotedAt: 1}} // of an operator that did not say
 	r = s.begin(t, NewRecordMemory(free{}), nil)
-	if err := r.Save(t.Context(), promoted(2)); err != nil || s.stored[1].Schema != topology.RecordsSchema {
+	if err := r.Save(t.Context(), promoted(2)); err != nil || s.stored[1].Schema != 1 {
 		t.Errorf("%v, stored %+v", err, s.stored)
+	}
+}
+
+// TestRecordsSayWhatAnOlderOperatorMustKnow: one that would drop a replay leaves a cluster alone that waits for it, and no other.
+func TestRecordsSayWhatAnOlderOperatorMustKnow(t *testing.T) {
+	s := &shelf{stored: []topology.ClusterRecord{{Failovers: topology.Failovers{PromotedAt: 1}}}}
+	r := s.begin(t, NewRecordMemory(free{}), nil)
+	for _, row := range []struct {
+		change func(*topology.ClusterRecord)
+		schema int
+	}{
+		{func(c *topology.ClusterRecord) { c.Source = "snap-1" }, 1},
+		{func(c *topology.ClusterRecord) { c.SourceArchive = &v1alpha1.ArchiveSource{Path: "shop/orders/uid"} }, 2},
+		{func(c *topology.ClusterRecord) { c.Replayed = "vol-1" }, 2},
+		{func(c *topology.ClusterRecord) { c.Recovered = true }, 1},
+	} {
+		if err := r.Save(t.Context(), row.change); err != nil || s.stored[len(s.stored)-1].Schema != row.schema {
+			t.Errorf("%v, stored %+v, and not schema %d", err, s.stored[len(s.stored)-1], row.schema)
+		}
 	}
 }
 

@@ -20,12 +20,21 @@ const settling = 2 * time.Minute
 
 // RecordsSchema is the newest schema of the records that this operator knows. It goes up when an operator that knows the one before
 // would misread records, or drop from them what must not be forgotten.
-const RecordsSchema = 1
+const RecordsSchema = 2
+
+// Needed is the schema that records are written in: the oldest that loses nothing of them, so that an older operator can go on with the
+// cluster. One that knows schema 1 alone would begin with a copy as it is, whatever point was asked for.
+func (r ClusterRecord) Needed() int {
+	if r.SourceArchive != nil && !r.Recovered {
+		return 2
+	}
+	return 1
+}
 
 // ClusterRecord is what must be remembered and cannot be read from anywhere else. It is written by compare-and-swap
 // before the call that it is about.
 type ClusterRecord struct {
-	// Schema is the schema that they are written in, RecordsSchema of the operator that wrote them; 0 of one that did not say.
+	// Schema is the schema that they are written in; 0 where the operator that wrote them did not say.
 	Schema int `json:"schema,omitempty"`
 	// Members are the incarnations used up so far, by member.
 	Members map[string]MemberRecord `json:"members,omitempty"`

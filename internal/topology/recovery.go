@@ -13,6 +13,13 @@ func (st *state) recovering() bool {
 	return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() && len(st.primaries()) == 0
 }
 
+// beingRestored says whether a member is yet to hold what the cluster begins with. Until then nothing is set on its server, which has the
+// settings of its launch: a scheduled event of half of the data must not run.
+func (st *state) beingRestored(m *Member) bool {
+	vol := m.volume()
+	return vol != nil && st.yetToBegin() && (vol.Foreign || vol.ID == st.Records.Recovering)
+}
+
 // recoveryForgotten says whether a cluster that was to begin with a recovery has lost its records before it began. Nobody
 // knows then how far the recovery had got, and to begin empty would be a cluster without the data that it was made for.
 func (p *failover) recoveryForgotten() bool {

@@ -24,7 +24,7 @@ type settings struct {
 // user's as the spec has them. Values that need a restart are rolled through the members, replicas first.
 func (p *settings) configure() {
 	for _, m := range p.ordered() {
-		if !m.verified() || m.cloning() || p.busy(m.Name) {
+		if !m.verified() || m.cloning() || p.busy(m.Name) || p.beingRestored(m) {
 			continue
 		}
 		if len(m.SQL.Drifted) > 0 {

@@ -246,6 +246,27 @@ func TestACopyIsTakenToItsPointFirst(t *testing.T) {
 	}
 }
 
+// TestNothingIsSetOnAServerThatIsRestored: with event_scheduler its events would run on half of the data. The others are set up meanwhile.
+func TestNothingIsSetOnAServerThatIsRestored(t *testing.T) {
+	for name, begin := range map[string]func() (Desired, Observed){"a copy": copied, "a dump": func() (Desired, Observed) {
+		d, o := fresh()
+		o.Records.Recovering = "vol-orders-0"
+		return d, o
+	}} {
+		t.Run(name, func(t *testing.T) {
+			d, o := begin()
+			d.Settings = map[string]string{"event_scheduler": "ON"}
+			var set []string
+			for _, a := range planned[ApplySettings](pureNext(d, o)) {
+				set = append(set, a.Member)
+			}
+			if !slices.Equal(set, []string{"orders-1", "orders-2"}) {
+				t.Errorf("set are %v", set)
+			}
+		})
+	}
+}
+
 // TestTheArchiveOfASourceIsRemembered: the MySQLBackup that named both may go.
 func TestTheArchiveOfASourceIsRemembered(t *testing.T) {
 	for _, source := range []Source{{Copied: true, SnapshotID: oldSnap}, {Copied: true, VolumeID: oldVol}} {

@@ -262,13 +262,13 @@ func TestWhatAClusterMayNotBeginWith(t *testing.T) {
 		"a backup to a moment": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, nil)
 			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
-		}, says: "MySQLBackup nightly is a snapshot, which holds one moment only, and of a cluster whose binary logs were not archived"},
+		}, says: "MySQLBackup nightly is a snapshot, which holds one moment only, and does not say where the binary logs of its cluster are archived"},
 		"a backup whose archive is another's": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, func(b *v1alpha1.MySQLBackup) {
 				b.Status.Archive = &v1alpha1.ArchiveSource{Destination: v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups"}}, Path: "other/gone/gone"}
 			})
 			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
-		}, says: "whose binary logs were not archived"},
+		}, says: "does not say where the binary logs of its cluster are archived"},
 		"a dump and an archive": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "dump"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "gone"}}
 			must(e.t, kube.Create(e.t.Context(), b))

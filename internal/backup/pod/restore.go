@@ -213,6 +213,9 @@ func (w *worker) patchReport(ctx context.Context, data map[string]string) (map[s
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.task.Namespace, Name: w.task.Report}}
 	after := cm.DeepCopy()
 	after.Data = map[string]string{task.ReportJob: w.jobUID}
+	if w.task.Copy != "" {
+		after.Data[task.ReportCopy] = w.task.Copy
+	}
 	maps.Copy(after.Data, data)
 	if w.skipped != "" {
 		after.Data[task.ReportSkipped] = cut(w.skipped, statusMessage)

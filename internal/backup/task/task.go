@@ -54,6 +54,8 @@ const (
 	ReportFailure = "failure"
 	// ReportJob is the UID of the Job whose pod reported.
 	ReportJob = "job"
+	// ReportCopy is the volume into which the pod replays; empty for a dump.
+	ReportCopy = "copy"
 	// ReportArchive is how the archive is, in JSON.
 	ReportArchive = "archive"
 )

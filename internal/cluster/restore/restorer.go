@@ -75,6 +75,7 @@ func (r *Restorer) giveUp(ctx context.Context, s *pass.Pass, job *batchv1.Job) e
 	if err := r.forget(ctx, s, func(map[string]string) bool { return true }); err != nil {
 		return err
 	}
+	s.Backup.Recovery = map[string]string{task.ReportMessage: fmt.Sprintf("the copy before this one was lost; waiting until the pod of Job %s ends, which replayed into it", job.Name)}
 	if jobs.EndsInVain(job, r.Clock.Now()) {
 		return stuck(job, job.DeletionTimestamp.Time)
 	}
@@ -216,11 +217,15 @@ func (r *Restorer) startRecovery(ctx context.Context, s *pass.Pass, t task.Task)
 	return nil
 }
 
-// recoveryReport reads what the restoring pod said last.
+// recoveryReport reads what the restoring pod said last, unless that was of a copy in whose place there is another.
 func (r *Restorer) recoveryReport(ctx context.Context, s *pass.Pass) map[string]string {
 	name := resources.NamesOf(s.Cluster.Name).Recovery
 	var cm corev1.ConfigMap
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &cm); err != nil {
+		return nil
+	}
+	first := s.Records().Members[s.Desired.MemberName(0)]
+	if of := cm.Data[task.ReportCopy]; of != "" && of != first.VolumeID {
 		return nil
 	}
 	return cm.Data

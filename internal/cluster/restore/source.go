@@ -94,7 +94,7 @@ func lookAt(ctx context.Context, s *pass.Pass, of *v1alpha1.MySQLBackup) error {
 	recovery, chosen := s.Cluster.Recovery(), s.Observed.Records.Source
 	switch {
 	case of != nil && recovery.PointInTime != nil && s.Observed.Source.Archive == nil:
-		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only, and of a cluster whose binary logs were not archived; delete this cluster, and make it with archive, or without pointInTime", fieldRecovery, of.Name)
+		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only, and does not say where the binary logs of its cluster are archived; delete this cluster, and make it with archive, or without pointInTime", fieldRecovery, of.Name)
 		return nil
 	case chosen != "":
 		return lookAtSnapshot(ctx, s, chosen)

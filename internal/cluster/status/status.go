@@ -367,7 +367,7 @@ func setRecovered(c pass.Conditions, s *pass.Pass) {
 	case s.Observed.Source.Final:
 		c.Set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, s.Observed.Source.Why.Message)
 	default:
-		if message == "" {
+		if message == "" || s.Plan.Records.Replayed != "" { // then the pod has done its part
 			message = s.Plan.Waiting.Message
 		}
 		c.Set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecovering, message)

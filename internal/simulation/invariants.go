@@ -449,8 +449,8 @@ func (w *world) checkEnd() {
 	}
 }
 
-// checkEmptied judges every member whose data is about to be dropped. The newest row that was acknowledged says who votes: a former
-// primary that is still writable shows an older one.
+// checkEmptied judges every member whose data is about to be dropped. The row that is in force says who votes: a former primary that is
+// still writable shows an older one.
 func (w *world) checkEmptied(s *mysqld) {
 	row := w.ledger.inForce
 	if row != nil && (slices.Contains(row.Voters, s.on.member) || slices.Contains(row.Previous, s.on.member)) {

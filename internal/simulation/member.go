@@ -180,6 +180,7 @@ func (c writer) open() error {
 		if !s.writable {
 			s.w.checkTold(s)
 			s.w.ledger.covered.opened(s.st.executed.bitset)
+			s.w.ledger.inForceFrom(s.st.row)
 			s.writable, s.w.roles = true, true
 			s.w.say("%s: %s is writable", c.m.op.name, s.on.member)
 		}

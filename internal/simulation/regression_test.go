@@ -152,6 +152,7 @@ var drawn = []regression{
 	{1, 396967, "so did the row of a primary that was unseated, when the one in its place had not written its own yet"},
 	{1, 482495, "so did what a person wrote on the member whose promotion came to nothing"},
 	{1, 495887, "so did what a person wrote on a replica, when the former primary itself was to be promoted"},
+	{7, 384, "a row that only the promoted member had executed passed for one that does not hold, by the model"},
 }
 
 // TestDrawnRegressions plays them.

@@ -81,7 +81,7 @@ type ledger struct {
 	// twins are the transactions that were given a GTID which another one has: only ever after a server was rebuilt.
 	twins   map[int][]int
 	covered coveredUp
-	// inForce is the newest membership row that was acknowledged, nil for none.
+	// inForce is the newest membership row that was acknowledged, or that a member held when it was opened for writes, nil for none.
 	inForce *mysql.Membership
 	// parsed remembers the sets that were parsed.
 	parsed map[string]gtid.Set
@@ -142,7 +142,13 @@ func (l *ledger) record(t transaction) int {
 
 // acknowledged records that a transaction has the acknowledgements that it waited for.
 func (l *ledger) acknowledged(id int) {
-	if row := l.all[id].row; row != nil && (l.inForce == nil || row.Epoch > l.inForce.Epoch) {
+	l.inForceFrom(l.all[id].row)
+}
+
+// inForceFrom records that a row holds from now on, unless a newer one does. That of a member that is opened does: what it has executed is
+// the cluster's history, whoever was told of it.
+func (l *ledger) inForceFrom(row *mysql.Membership) {
+	if row != nil && (l.inForce == nil || row.Epoch > l.inForce.Epoch) {
 		l.inForce = row
 	}
 }

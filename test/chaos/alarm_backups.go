@@ -118,7 +118,7 @@ func deleteSegment(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	keys, err := s.objects(ctx, fmt.Sprintf("%s/%s/%s/binlog", c.Namespace, c.Name, c.UID))
+	keys, err := s.objects(ctx, fmt.Sprintf("%s/%s/%s/archive", c.Namespace, c.Name, c.UID))
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func Alarms() []Alarm {
 		{Fault: "EC2 throttles every call", Do: rules(proxy.Throttle()), Alerts: []string{"MySQLOperatorAWSThrottled"}},
 		{Fault: "a cluster of an instance type that does not exist", Do: missingType, Alerts: []string{"MySQLClusterSpecRefused"}},
 		{Fault: "the API server refuses a Service of the cluster", Do: refuseService, Alerts: []string{"MySQLClusterActionFailing"}},
-		{Fault: "a cluster that is protected from deletion is deleted", Do: deleteProtected, Within: 6 * time.Minute, Alerts: []string{"MySQLClusterDegraded"}},
+		{Fault: "a cluster that is being deleted is protected from that", Do: deleteProtected, Within: 6 * time.Minute, Alerts: []string{"MySQLClusterDegraded"}},
 		{Fault: "the operator is scaled to nothing", Do: removeOperator, Alerts: []string{"MySQLOperatorAbsent"}},
 		{Fault: "somebody else holds the operator's lease", Do: takeLease, Alerts: []string{"MySQLOperatorNoLeader"}},
 		{Fault: "the bucket refuses what is written to it", Do: refuseBackups, Within: 20 * time.Minute, Alerts: []string{

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
@@ -42,7 +43,7 @@ func loseAuthority(ctx context.Context, s *Scene) error {
 	for _, gone := range []string{name, objects.KeptName(name)} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: gone}}
 		patch := client.RawPatch(client.Merge.Type(), []byte(`{"metadata":{"finalizers":null}}`))
-		if err := s.lab.Client.Patch(ctx, secret, patch); err != nil {
+		if err := s.lab.Client.Patch(ctx, secret, patch); client.IgnoreNotFound(err) != nil { // there is no copy of one that was never gone
 			return fmt.Errorf("%s: %w", gone, err)
 		}
 		if err := s.lab.Client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
@@ -85,14 +86,40 @@ func deleteProtected(ctx context.Context, s *Scene) error {
 	protect := func(ctx context.Context, on bool) error {
 		return s.lab.Client.Patch(ctx, c, client.RawPatch(client.Merge.Type(), fmt.Appendf(nil, `{"spec":{"deletionProtection":%t}}`, on)))
 	}
-	s.later(func(ctx context.Context) error { return protect(ctx, false) })
-	if err := s.beside(ctx, c.Name, func(spec *v1alpha1.MySQLClusterSpec) { spec.DeletionProtection = ptr.To(true) }); err != nil {
+	s.later(func(ctx context.Context) error {
+		if err := protect(ctx, false); err != nil {
+			return err
+		}
+		return s.hold(ctx, c, false)
+	})
+	if err := s.beside(ctx, c.Name, func(spec *v1alpha1.MySQLClusterSpec) { spec.DeletionProtection = ptr.To(false) }); err != nil {
 		return err
 	}
 	if err := pause(ctx, moment); err != nil { // the operator takes it over
 		return err
 	}
-	return s.lab.Client.Delete(ctx, c)
+	if err := s.hold(ctx, c, true); err != nil {
+		return err
+	}
+	if err := s.lab.Client.Delete(ctx, c); err != nil {
+		return err
+	}
+	return protect(ctx, true)
+}
+
+// hold keeps an object in Kubernetes when it is deleted, or lets it go.
+func (s *Scene) hold(ctx context.Context, object client.Object, on bool) error {
+	const finalizer = "alarms.lab/held"
+	if err := s.lab.Client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return err
+	}
+	before, _ := object.DeepCopyObject().(client.Object)
+	if on {
+		controllerutil.AddFinalizer(object, finalizer)
+	} else {
+		controllerutil.RemoveFinalizer(object, finalizer)
+	}
+	return s.lab.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // removeOperator scales the operator to nothing, as a person does who forgets to scale it back.

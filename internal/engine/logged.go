@@ -17,6 +17,9 @@ const (
 	logLimit = 10 * time.Second
 	// logTries is how often it is tried. What could not be read then is taken for diverged.
 	logTries = 3
+	// logAgain is after which time what was read is read once more: the log may have been purged since, or reset, and then nobody can be
+	// certain of what was found in it.
+	logAgain = time.Minute
 )
 
 // logged is what is known of the errant transactions of one run of a mysqld by its binary log. Another run may be one after a CLONE,
@@ -25,6 +28,7 @@ type logged struct {
 	server   string // its UUID
 	run      int64
 	read     gtid.Set
+	readAt   time.Time
 	harmless []topology.HarmlessTransaction
 	// search is under way, nil for none; failed counts those before it that failed.
 	search *logSearch
@@ -42,7 +46,8 @@ type logSearch struct {
 	err   error
 }
 
-// readLogs has each replica's errant transactions looked up in its binary log, once, and sets what is known of them.
+// readLogs has each replica's errant transactions looked up in its binary log, and once more every logAgain as long as there are any, and
+// sets what is known of them.
 func (k *Looks) readLogs(ctx context.Context, o *topology.Observed, p LookPorts) {
 	errant := topology.OwnErrant(o)
 	for _, m := range o.Members {
@@ -53,8 +58,12 @@ func (k *Looks) readLogs(ctx context.Context, o *topology.Observed, p LookPorts)
 	var tasks []func(context.Context)
 	for _, name := range slices.Sorted(maps.Keys(errant)) {
 		l := k.logOf(o.Members[name])
-		l.take()
-		if unread := errant[name].Subtract(l.read); l.search == nil && !unread.IsEmpty() {
+		l.take(o.Now)
+		unread := errant[name].Subtract(l.read)
+		if unread.IsEmpty() && o.Now.Sub(l.readAt) >= logAgain {
+			unread = errant[name]
+		}
+		if l.search == nil && !unread.IsEmpty() {
 			l.begin(ctx, unread, p.Server(ctx, o.Members[name]), p.Threads)
 		}
 		if l.search != nil && topology.AnyWritable(o) {
@@ -68,7 +77,7 @@ func (k *Looks) readLogs(ctx context.Context, o *topology.Observed, p LookPorts)
 	for name := range errant {
 		m := o.Members[name]
 		l := k.logOf(m)
-		l.take()
+		l.take(o.Now)
 		m.SQL.Replication.Own = topology.OwnTransactions{Reading: !l.read.Contains(errant[name]), Harmless: l.harmless}
 	}
 }
@@ -94,8 +103,9 @@ func (l *logged) begin(ctx context.Context, wanted gtid.Set, server LookedAt, th
 	})
 }
 
-// take takes the answer of a search that is over. What it did not find counts as read, and as no harmless transaction.
-func (l *logged) take() {
+// take takes the answer of a search that is over. What it did not find counts as read, and as no harmless transaction, whatever was found
+// before. What could not be read once more is as it was.
+func (l *logged) take(now time.Time) {
 	search := l.search
 	if search == nil {
 		return
@@ -106,11 +116,19 @@ func (l *logged) take() {
 		return
 	}
 	l.search = nil
+	if search.err != nil && l.read.Contains(search.wanted) {
+		l.readAt = now
+		return
+	}
 	if search.err != nil && l.failed+1 < logTries {
 		l.failed++
 		return
 	}
-	l.failed, l.read = 0, l.read.Union(search.wanted)
+	l.failed, l.read, l.readAt = 0, l.read.Union(search.wanted), now
+	l.harmless = slices.DeleteFunc(l.harmless, func(t topology.HarmlessTransaction) bool {
+		one, err := gtid.Parse(t.GTID)
+		return err != nil || search.wanted.Contains(one)
+	})
 	for _, t := range search.found {
 		if what, certain := t.ChangesNothing(); certain {
 			l.harmless = append(l.harmless, topology.HarmlessTransaction{GTID: t.GTID, What: what})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -70,6 +71,38 @@ func TestBinaryLogIsReadOnce(t *testing.T) {
 		own := look(step.own, step.run)
 		if asked := append(server.asked, "")[0]; asked != step.asked || own.Reading || len(own.Harmless) != step.harmless {
 			t.Errorf("%s: asked for %q, want %q; %+v", step.name, asked, step.asked, own)
+		}
+	}
+}
+
+// TestBinaryLogIsReadOnceMore as long as there is something errant: what was purged since is not harmless any more, because nobody can be
+// certain of it, and what cannot be read once more is as it was.
+func TestBinaryLogIsReadOnceMore(t *testing.T) {
+	server := &loggingServer{}
+	k, stage := NewLooks(), &stage{}
+	now := time.Unix(1000000, 0)
+	for _, step := range []struct {
+		name     string
+		after    time.Duration
+		held     []mysql.LoggedTransaction
+		err      error
+		read     bool
+		harmless int
+	}{
+		{"first", 0, []mysql.LoggedTransaction{{GTID: replicaUUID + ":1", Statements: []string{"FLUSH STATUS"}}}, nil, true, 1},
+		{"soon", logAgain / 2, nil, nil, false, 1},
+		{"it cannot be read", logAgain, nil, errors.New("the connection is lost"), true, 1},
+		{"nor soon after that", logAgain / 2, nil, nil, false, 1},
+		{"it is purged", logAgain, nil, nil, true, 0},
+		{"and it stays so", logAgain / 2, nil, nil, false, 0},
+	} {
+		now = now.Add(step.after)
+		server.asked, server.found, server.err = nil, step.held, step.err
+		o := errantOn(replicaUUID+":1", 1)
+		o.Now = now
+		k.readLogs(t.Context(), o, LookPorts{Threads: threads{stage}, Server: func(context.Context, *topology.Member) LookedAt { return server }})
+		if own := o.Members["orders-1"].SQL.Replication.Own; own.Reading || len(own.Harmless) != step.harmless || len(server.asked) > 0 != step.read {
+			t.Errorf("%s: asked for %v; %+v", step.name, server.asked, own)
 		}
 	}
 }

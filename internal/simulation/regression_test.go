@@ -153,6 +153,7 @@ var drawn = []regression{
 	{1, 482495, "so did what a person wrote on the member whose promotion came to nothing"},
 	{1, 495887, "so did what a person wrote on a replica, when the former primary itself was to be promoted"},
 	{7, 384, "a row that only the promoted member had executed passed for one that does not hold, by the model"},
+	{77, 6366, "a harmless transaction of a replica was purged from its log after it was read there, and its adoption was tried for ever"},
 }
 
 // TestDrawnRegressions plays them.

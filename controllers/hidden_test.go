@@ -205,10 +205,11 @@ func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
 
 // TestRecordsOfANewerOperatorAreLeftAlone: whether this one could decode them or not. The newer one goes on where it was.
 func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
+	const newer = topology.RecordsSchema + 1
 	t.Parallel()
 	for name, text := range map[string]string{
-		"that can be decoded":    `{"schema":2,"hand":"newer"}`,
-		"that cannot be decoded": `{"schema":2,"hand":"newer","members":["orders-0"]}`,
+		"that can be decoded":    fmt.Sprintf(`{"schema":%d,"hand":"newer"}`, newer),
+		"that cannot be decoded": fmt.Sprintf(`{"schema":%d,"hand":"newer","members":["orders-0"]}`, newer),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -219,7 +220,7 @@ func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 			cm.Data[resources.KeyMembers] = text
 			must(t, w.client.Update(t.Context(), cm))
 			o := w.newOperator(nil)
-			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonNewerRecords, "schema 2"))
+			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonNewerRecords, fmt.Sprintf("schema %d", newer)))
 			must(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(cm), cm))
 			if cm.Data[resources.KeyMembers] != text {
 				t.Errorf("the records are %s", cm.Data[resources.KeyMembers])

@@ -146,7 +146,7 @@ func (l *ledger) acknowledged(id int) {
 }
 
 // inForceFrom records that a row holds from now on, unless a newer one does. That of a member that is opened does: what it has executed is
-// the cluster's history, whoever was told of it.
+// the cluster's history, whether or not a client was answered.
 func (l *ledger) inForceFrom(row *mysql.Membership) {
 	if row != nil && (l.inForce == nil || row.Epoch > l.inForce.Epoch) {
 		l.inForce = row

@@ -108,7 +108,7 @@ func replaying(p pitr.Progress) string {
 }
 
 // replayIntoCopy brings a member whose volume is a copy of another cluster's to a point in time, and returns what there is to say
-// about it. What the copy holds is read from its server, so that an attempt that was cut off is gone on with.
+// about it. What the copy holds is read from its server, so that an attempt that was cut off is continued.
 func (w *worker) replayIntoCopy(ctx context.Context) (string, error) {
 	w.place.Root = w.task.Path
 	target := w.reach(w.task.Target, mysql.OperatorUser)

@@ -560,14 +560,15 @@ adopt() {
 	rm -rf "$data"/*.cnf "$data"/mysqld-auto.cnf* "$data"/*.pem "$data"/mysqld.my
 	{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; zones; } | put "$conf/adopt.sql" 0644 root:root
 	extra+=(--init-file="$conf/adopt.sql")
-	: >"$conf/adopted"
-	sync -f "$conf/adopted"
+	: >"$root/adopted"
+	sync -f "$root/adopted"
 }
 
-# hold keeps the scheduled events of adopted data from running on this machine before the operator has made the data its own and
-# the member writable. What the settings say against events stays said by them, and the operator lets none run.
+# hold keeps the scheduled events of adopted data from running before the operator has made the data its own and the member
+# writable, also on another instance that the volume moves to meanwhile. What the settings say against events stays said by
+# them, and the operator lets none run.
 hold() {
-	[ ! -e "$conf/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
+	[ ! -e "$root/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
 }
 
 # cleanse takes out of an adopted volume, while nobody can log in and nothing of it runs, what would run inside the server

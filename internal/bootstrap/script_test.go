@@ -229,6 +229,7 @@ func TestVolumeIsRecognised(t *testing.T) {
 		ok      bool
 		initial bool // initialised
 		adopted bool
+		moved   bool // adopted on another instance, which is gone
 	}{
 		"empty":                      {ok: true, initial: true},
 		"initialise was cut off":     {half: true, ok: true, initial: true},
@@ -239,6 +240,7 @@ func TestVolumeIsRecognised(t *testing.T) {
 		"its own, the data gone":     {marker: own},
 		"another's, the data gone":   {marker: foreign, ok: true, initial: true},
 		"its own, an old half there": {data: true, marker: own, half: true, ok: true},
+		"its own, from another host": {data: true, marker: own, moved: true, ok: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -254,6 +256,9 @@ func TestVolumeIsRecognised(t *testing.T) {
 			}
 			if tc.half {
 				m.write(DataDir+".new/auto.cnf", "half")
+			}
+			if tc.moved {
+				m.write(DataRoot+"/adopted", "")
 			}
 			out, ok := m.run("prepare")
 			if ok != tc.ok {
@@ -289,7 +294,7 @@ func TestVolumeIsRecognised(t *testing.T) {
 			}
 			before := m.read("/cleansed")
 			m.mustRun("prepare")
-			if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "adopt") || strings.Contains(serve, "--event-scheduler=OFF") != tc.adopted || m.read("/cleansed") != before {
+			if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "adopt") || strings.Contains(serve, "--event-scheduler=OFF") != (tc.adopted || tc.moved) || m.read("/cleansed") != before {
 				t.Errorf("the next start adopts again: %s", serve)
 			}
 		})

@@ -156,7 +156,7 @@ check 'persisted settings are in force' "$(sql 'SELECT @@max_connections')"
 stop
 
 # A new volume, and a setting that mysqld does not start with beside one that counts from a start on.
-rm -rf "$data" "$marker" "$conf/launched" "$conf/adopted"
+rm -rf "$data" "$marker" "$conf/launched" "$root/adopted"
 functions=$(declare -f prepare)
 eval "${functions/loose_sql_mode=\"ANSI_QUOTES,STRICT_ALL_TABLES\"/loose_sql_mode=\"NO_SUCH_MODE\"}"
 tries=1

@@ -512,11 +512,11 @@ adopt() {
 rm -rf "$data"/*.cnf "$data"/mysqld-auto.cnf* "$data"/*.pem "$data"/mysqld.my
 { cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; zones; } | put "$conf/adopt.sql" 0644 root:root
 extra+=(--init-file="$conf/adopt.sql")
-: >"$conf/adopted"
-sync -f "$conf/adopted"
+: >"$root/adopted"
+sync -f "$root/adopted"
 }
 hold() {
-[ ! -e "$conf/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
+[ ! -e "$root/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
 }
 cleanse() {
 local names="s/.*Different lower_case_table_names settings for server ('\(.\)') and data dictionary ('\(.\)').*/the data was made with lower_case_table_names=\2, the cluster with \1: make the cluster with spec.mysqld.lower_case_table_names: \2/"

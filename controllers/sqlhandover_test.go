@@ -53,7 +53,7 @@ func TestClientsAreShownAPrimaryBeforeTheFormerOneFollows(t *testing.T) {
 	w.world.change(func(c *v1alpha1.MySQLCluster) {
 		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_conections": "500"}
 	})
-	refused := w.conditionHas(v1alpha1.ConditionDegraded, "SettingRefused", "orders-0", "orders-1", "orders-2", "max_conections", "change it in spec.mysqld")
+	refused := w.conditionHas(v1alpha1.ConditionDegraded, "SettingRefused", "orders-0", "orders-1", "orders-2", "max_conections", "change spec.mysqld.max_conections")
 	w.drive(o, sqlPatience, refused)
 	w.passes(o, 3)
 	if !refused() || !w.conditionHas(v1alpha1.ConditionProgressing, "False/")() {

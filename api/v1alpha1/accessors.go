@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -42,6 +43,15 @@ func (s *MySQLClusterSpec) Settings() map[string]PlainValue {
 		return nil
 	}
 	return s.MySQLD
+}
+
+// SettingFields are the fields of the spec in which people change variables of mysqld, for messages.
+func SettingFields(variables ...string) string {
+	fields := make([]string, 0, len(variables))
+	for _, name := range variables {
+		fields = append(fields, "spec.mysqld."+name)
+	}
+	return strings.Join(fields, " or ")
 }
 
 // ReplicaCount is the number of members wanted.

@@ -17,7 +17,7 @@ type AWSSpec struct {
 	Region string `json:"region"`
 
 	// InstanceType of every member, for example r7g.large. Its architecture decides which image is right.
-	// A change counts for instances that are launched from then on; the volumes stay.
+	// A change replaces the instances one by one; the volumes stay.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9-]*[.][a-z0-9-]+$`
@@ -25,7 +25,7 @@ type AWSSpec struct {
 
 	// ImageID is the AMI of every member. Unless it or imageSSMParameter is set, it is the newest Amazon Linux 2023 for
 	// the instance type's architecture at the time of an instance's launch. That has no MySQL: see download.
-	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: images), unless
+	// A change replaces the instances one by one. Needs the administrator's leave (policy: images), unless
 	// credentialsSecretRef is set.
 	// +kubebuilder:validation:MaxLength=21
 	// +kubebuilder:validation:Pattern=`^ami-[0-9a-f]{8,17}$`
@@ -85,7 +85,7 @@ type AWSSpec struct {
 	ClientSecurityGroupIDs []string `json:"clientSecurityGroupIDs,omitempty"`
 
 	// IAMInstanceProfile is the name or the ARN of the instance profile of every member; none unless set.
-	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: instanceProfiles), unless
+	// A change replaces the instances one by one. Needs the administrator's leave (policy: instanceProfiles), unless
 	// credentialsSecretRef is set.
 	// +kubebuilder:validation:MaxLength=600
 	// +kubebuilder:validation:Pattern=`^(arn:aws[a-z-]*:iam::[0-9]{12}:instance-profile/)?[A-Za-z0-9+=,.@_/-]{1,512}$`
@@ -93,7 +93,7 @@ type AWSSpec struct {
 	IAMInstanceProfile string `json:"iamInstanceProfile,omitempty"`
 
 	// KeyName is the EC2 key pair that may log in by SSH; none unless set, and the operator needs none.
-	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: keyNames), unless
+	// A change replaces the instances one by one. Needs the administrator's leave (policy: keyNames), unless
 	// credentialsSecretRef is set.
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._@:/+=-]+$`

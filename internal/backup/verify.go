@@ -25,7 +25,7 @@ type VerifyOptions struct {
 	Dir string
 	// Program makes the command of one of MySQL's programs; nil means that it is in the path.
 	Program func(ctx context.Context, name string, arguments ...string) *exec.Cmd
-	// Settings are those of the cluster, spec.mysqld.
+	// Settings are those of the cluster, v1alpha1.MySQLClusterSpec.Settings.
 	Settings map[string]string
 	// MaxAge is how long ago the newest heartbeat in the backup may be; 0 is no limit.
 	MaxAge time.Duration

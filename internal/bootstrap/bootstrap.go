@@ -86,7 +86,7 @@ type Input struct {
 	JoinToken string
 	// IssuerDN and OperatorDN are the subjects of the authority and of the operator in MySQL's one-line form.
 	IssuerDN, OperatorDN string
-	// Settings are spec.mysqld as it is at launch. What package settings does not take is refused.
+	// Settings are those of the spec as it is at launch. What package settings does not take is refused.
 	Settings map[string]string
 	// MemoryMax is systemd's MemoryMax= for mysqld, for example 90% or 1G. Empty: 90%.
 	MemoryMax string

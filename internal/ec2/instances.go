@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -53,7 +54,8 @@ type LaunchSpec struct {
 func (s LaunchSpec) alike() string {
 	s.Owner = awsapi.Ownership{Namespace: s.Owner.Namespace, UserTags: s.Owner.UserTags}
 	s.Member, s.Incarnation, s.TemplateHash, s.UserData = "", 0, "", nil
-	return fmt.Sprintf("%+v", s)
+	text, _ := json.Marshal(s)
+	return string(text)
 }
 
 // callRate and callBurst are EC2's bucket of RunInstances, and that of StartInstances: calls a second, and how many at once. Dry runs

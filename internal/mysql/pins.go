@@ -39,7 +39,8 @@ func ReadOnlyPins() map[string]string {
 // MaxConnections is the variable that says how many connections a server takes.
 const MaxConnections = "max_connections"
 
-// RelaySync is the variable that says after how many events a replica syncs its relay log. my.cnf has 1.
+// RelaySync is the variable that says after how many events a replica syncs its relay log. my.cnf has 1; a replica that
+// acknowledges from memory runs with 10000 (topology/acknowledging.go, docs/lossless.md).
 const RelaySync = "sync_relay_log"
 
 // PersistedLoad is OFF on a server that was started without what is persisted.

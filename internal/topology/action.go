@@ -9,7 +9,7 @@ import (
 )
 
 // Action is one small, idempotent step. Each re-reads what it needs before it writes, may run twice, and may be cut
-// off half way. The executor in controllers gives each its effect.
+// off half way. internal/engine and internal/cluster/execute give each its effect.
 type Action interface {
 	// Target is the member that the action is about, or "" for the cluster as a whole. Actions of one target run in order.
 	Target() string

@@ -76,8 +76,9 @@ func (p *certificates) setRelaySync() {
 	}
 }
 
-// certify plans the next row about the memory of voters, if there is one to be written: of all that acknowledge from disk and are to do so
-// from memory; then of one that runs in another memory, or is to acknowledge from disk, once it has executed what the primary had.
+// certify plans the next row about the memory of voters, if one is to be written. First one row for all voters that acknowledge from
+// disk and are to do so from memory. Then a row for one voter at a time: one that runs in another memory than its row names, or that is
+// to acknowledge from disk; it must have executed what the primary had.
 func (p *certificates) certify(primary *Member) {
 	row := *p.plan.Membership
 	if !p.maySay(row, primary) {

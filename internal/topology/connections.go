@@ -37,7 +37,7 @@ func (p *acks) letReplicasIn() {
 			limit := min(m.SQL.MaxConnections+max(connectionsRoom, rec.MaxConnections/2), most)
 			text := fmt.Sprintf("%s: all of its %d connections are taken and it refuses %s, without whose acknowledgements writes may wait for ever", m.Name, m.SQL.MaxConnections, refused)
 			if limit <= m.SQL.MaxConnections {
-				p.degraded(v1alpha1.ReasonTooManyConnections, text+"; end some of them, or raise max_connections in spec.mysqld")
+				p.degraded(v1alpha1.ReasonTooManyConnections, text+"; end some of them, or raise "+v1alpha1.SettingFields(maxConnections))
 				continue
 			}
 			p.first(waitMySQL, SetMaxConnections{m.Name, limit})
@@ -48,7 +48,7 @@ func (p *acks) letReplicasIn() {
 		case own != 0 && refused == "" && !isFull(m.SQL.Connections, p.ownLimit(own)):
 			p.retry(waitMySQL, SetMaxConnections{m.Name, p.ownLimit(own)})
 		case own != 0:
-			p.degraded(v1alpha1.ReasonTooManyConnections, fmt.Sprintf("%s: its clients hold nearly all of the %d connections that it is to take, and it takes %d until they have gone, so that its replicas are not refused; end some of them, or raise max_connections in spec.mysqld", m.Name, p.ownLimit(own), m.SQL.MaxConnections))
+			p.degraded(v1alpha1.ReasonTooManyConnections, fmt.Sprintf("%s: its clients hold nearly all of the %d connections that it is to take, and it takes %d until they have gone, so that its replicas are not refused; end some of them, or raise %s", m.Name, p.ownLimit(own), m.SQL.MaxConnections, v1alpha1.SettingFields(maxConnections)))
 		}
 	}
 }

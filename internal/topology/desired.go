@@ -58,7 +58,7 @@ type Desired struct {
 	Subnets []Subnet
 	// ManagedSecurityGroup is true when the operator makes the members' security group itself.
 	ManagedSecurityGroup bool
-	// Settings are the mysqld variables of the spec, normalised as the SQL plane normalises them.
+	// Settings are the mysqld variables of the spec.
 	Settings map[string]string
 	// Database is true when the spec asks for an application database.
 	Database bool

@@ -3,10 +3,11 @@
 // Observed.Now, so every decision can be replayed in a test.
 //
 // A plan is small on purpose. It lists only actions that are right whatever becomes of the other actions of the
-// same plan; the next pass sees what came of them and goes on. That is why a crash between any two actions, or
-// twice the same action, does no harm.
+// same plan; the next pass sees what came of them. That is why a crash between any two actions, or twice the same
+// action, does no harm.
 //
-// The files follow the phases: provisioning.go (instances and volumes), ec2ready.go (MySQL comes up and joins),
-// replicating.go (roles and seeding), ready.go (what a finished cluster still needs), deleting.go. Beside them
-// quorum.go says who may acknowledge, failover.go who may be promoted, settings.go what mysqld is told.
+// next.go lists the concerns in their order. provisioning.go plans instances and volumes, ec2ready.go what a member
+// needs until it joins, replicating.go roles, seeding.go data, healing.go and settings.go what a finished cluster still
+// needs, deleting.go the end. acknowledging.go says who may acknowledge, voters.go who has a vote, certificates.go whose
+// memory the membership row names, quorum.go and failover.go who may be promoted.
 package topology

@@ -286,7 +286,7 @@ type Variables struct {
 	Misconfigured map[string]string
 	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
 	Persisted map[string]string
-	// RelaySync is sync_relay_log: after how many events the relay log is synced; empty while unknown.
+	// RelaySync is sync_relay_log: after how many events the relay log is synced, 1 or 10000 (relayUnsynced); empty while unknown.
 	RelaySync string
 	// PersistedIgnored is true when mysqld was started without what is persisted, as the instance does after two starts that
 	// failed.

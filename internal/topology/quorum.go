@@ -370,11 +370,14 @@ func (m *Member) attainable() gtid.Set {
 	return m.position()
 }
 
-// betterCandidate prefers a member that is writable already, so that two which were promoted without each other do not
-// unseat one another for ever, then one whose replication no error stopped, which may never get through what it received, then
-// one that is stable, then the one that holds more: what it has beyond the acknowledged set was committed on the
-// old primary and would otherwise be errant on every member that holds it. Of two of which each holds what the other lacks it is the
-// one that shows the newer row: the other's last commits, a row among them, were never acknowledged.
+// betterCandidate prefers, in this order,
+//   - a member that is writable already: two that were promoted without each other would otherwise unseat one another for ever;
+//   - one whose replication no error stopped: the other may never get through what it received;
+//   - one that does not keep crashing;
+//   - the one that holds more: what it has beyond the acknowledged set was committed on the old primary, and would otherwise be errant
+//     on every member that holds it. Of two of which each holds what the other lacks, the one with the newer row: the other's last
+//     commits, a row among them, were never acknowledged;
+//   - the one without a source, which was the primary until now: then nothing else has to change.
 func betterCandidate(a, b *Member) bool {
 	pa, pb := a.attainable(), b.attainable()
 	switch {
@@ -389,6 +392,5 @@ func betterCandidate(a, b *Member) bool {
 	case !pb.Contains(pa):
 		return true
 	}
-	// With equal holdings the one without a source, which was the primary until now: then nothing else has to change.
 	return a.SQL.Replication == nil && b.SQL.Replication != nil
 }

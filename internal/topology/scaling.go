@@ -31,8 +31,8 @@ func (p *scaling) idleSurplus(mayLeave func(*Member) bool) *Member {
 	return nil
 }
 
-// keepsFromVote says whether the turn of the member whose turn it is goes on for ever unless a surplus one is gone before: it is as well
-// as it can be, and somebody gets no vote as long as the surplus one, which does not answer, may hold what he lost when he was rebuilt.
+// keepsFromVote says whether the present turn can only end once a surplus member has left: the member whose turn it is is well but
+// for its vote, and somebody gets no vote because the surplus member, which does not answer, may hold what he lost in a rebuild.
 func (p *scaling) keepsFromVote(idle *Member) bool {
 	rec := &p.plan.Records
 	m := p.Members[rec.Rolling]

@@ -131,9 +131,10 @@ func (p *settings) reportUndone() {
 		if rec.Undone == "" {
 			continue
 		}
-		lines := strings.Split(rec.Undone, "\n")
+		lines, named := strings.Split(rec.Undone, "\n"), []string(nil)
 		if slices.ContainsFunc(lines, func(line string) bool {
 			setting, value, _ := strings.Cut(line, "=")
+			named = append(named, setting)
 			wanted, ok := p.Settings[setting]
 			return !ok || wanted != value
 		}) {
@@ -142,14 +143,15 @@ func (p *settings) reportUndone() {
 			p.waitAtMost(waitNext)
 			continue
 		}
-		why, advice := "", "Change it in spec.mysqld"
+		why, advice := "", ""
 		if rec.UndoneWhy != "" {
 			why = ": " + strings.TrimRight(rec.UndoneWhy, ".")
 		}
 		if len(lines) > 1 {
-			advice = "Change one of them in spec.mysqld, and the others are tried again"
+			advice = "; once one of them is changed, the others are tried again"
 		}
-		p.degraded(v1alpha1.ReasonSettingRefused, fmt.Sprintf("mysqld of %s did not start well with %s, which no member has now%s. %s", name, strings.Join(lines, ", "), why, advice))
+		p.degraded(v1alpha1.ReasonSettingRefused, fmt.Sprintf("mysqld of %s did not start well with %s, which no member has now%s. Change %s%s",
+			name, strings.Join(lines, ", "), why, v1alpha1.SettingFields(named...), advice))
 	}
 }
 
@@ -163,10 +165,10 @@ func (d Desired) refuses(m *Member, name string) bool {
 
 // reportRefused says which settings a member's mysqld has just refused. Those that are undone are reported as such.
 func (p *settings) reportRefused(m *Member) {
-	values, whys := map[string]string{}, []string(nil)
+	values, whys := map[string]string{}, map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(m.SQL.Refused)) {
 		if p.refuses(m, name) && !m.SQL.Refused[name].Awaited && !p.undone(name) && !m.SQL.PersistedIgnored {
-			values[name], whys = p.Settings[name], append(whys, m.SQL.Refused[name].Why)
+			values[name], whys[name] = p.Settings[name], m.SQL.Refused[name].Why
 		}
 	}
 	if len(whys) > 0 {
@@ -174,9 +176,13 @@ func (p *settings) reportRefused(m *Member) {
 	}
 }
 
-// SettingsRefused says why settings were refused, and what to do.
-func SettingsRefused(whys []string) string {
-	return strings.Join(whys, "; ") + "; change it in spec.mysqld"
+// SettingsRefused says of settings, by name, why they were refused, and what to do.
+func SettingsRefused(whys map[string]string) string {
+	names, text := slices.Sorted(maps.Keys(whys)), ""
+	for _, name := range names {
+		text += whys[name] + "; "
+	}
+	return text + "change " + v1alpha1.SettingFields(names...)
 }
 
 // settingsDiff returns what of the user's settings is not persisted yet, and what is persisted and no longer wanted.

@@ -82,7 +82,7 @@ func TestSettingThatWasRefusedHoldsNothingUp(t *testing.T) {
 	if actions != "apply max_connections to orders-1" {
 		t.Errorf("planned %q", actions)
 	}
-	told := Finding{v1alpha1.ReasonSettingRefused, "apply back_log to orders-1: it is 9, and must be even; change it in spec.mysqld"}
+	told := Finding{v1alpha1.ReasonSettingRefused, "apply back_log to orders-1: it is 9, and must be even; change spec.mysqld.back_log"}
 	if !slices.Contains(p.Degraded, told) {
 		t.Errorf("reported %v", p.Degraded)
 	}

@@ -480,8 +480,8 @@ func (p *votes) onlyFailed(primary *Member) bool {
 	return true
 }
 
-// stopFailed powers the voters off that a version which was set back keeps from starting, when there are no others: only of a
-// instance that is off it is known that it acknowledges nothing, so that the primary may go on alone.
+// stopFailed powers off the voters that do not start because the version was set back, when the primary has no others. Only an
+// instance that is off certainly acknowledges nothing; then the primary may go on alone.
 func (p *votes) stopFailed(primary *Member) {
 	if !p.onlyFailed(primary) {
 		return

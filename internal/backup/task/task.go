@@ -117,7 +117,7 @@ type Recovery struct {
 type Verification struct {
 	// MaxAge is how old what the newest dump shows may be.
 	MaxAge time.Duration `json:"maxAge,omitempty"`
-	// Settings are spec.mysqld.
+	// Settings are those of the cluster, v1alpha1.MySQLClusterSpec.Settings.
 	Settings map[string]string `json:"settings,omitempty"`
 }
 

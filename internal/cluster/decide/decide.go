@@ -84,7 +84,7 @@ func (r *Decider) unlaunchable(s *pass.Pass) *engine.Problem {
 	}
 	if tooLarge := observe.ShrinksTooFar(s); len(tooLarge) > 0 {
 		whys := strings.Join(slices.Sorted(maps.Values(tooLarge)), "; ")
-		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "spec.aws.instanceType: no instance is launched, because the settings of spec.mysqld do not fit: " + whys}
+		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "spec.aws.instanceType: no instance is launched, because settings do not fit: " + whys}
 	}
 	return nil
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -141,9 +139,9 @@ func (m sqlMember) ApplySettings(ctx context.Context, a topology.ApplySettings, 
 		return restart, err
 	}
 	refused := admin.RefusedSettings(err)
-	var whys []string
-	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		whys = append(whys, refused[name].Error())
+	whys := map[string]string{}
+	for name, why := range refused {
+		whys[name] = why.Error()
 	}
 	m.s.Cache.Settings.RefuseSettings(a.Member, a.Want, refused, m.r.Clock.Now())
 	return restart, &engine.Problem{Reason: v1alpha1.ReasonSettingRefused, Message: topology.SettingsRefused(whys), After: engine.AfterPerson,

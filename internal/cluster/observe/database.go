@@ -158,9 +158,9 @@ func judgePinned(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 	}
 }
 
-// judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as
-// it was put back, because mysqld makes another value of it or takes none before a restart, is left at that, and so are a
-// limit of connections that was raised to let replicas in, and a variable whose component is no longer there.
+// judgeDrift finds the settings of the spec that are persisted and were changed on the running server. Three are left as they are: one
+// that did not stay as it was put back, because mysqld makes another value of it or takes none before a restart; a limit of connections
+// that was raised to let replicas in; and a variable whose component is no longer there.
 func judgeDrift(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 	for name, want := range s.Desired.Settings {
 		key, persisted := m.Name+" "+name, o.Persisted[name]

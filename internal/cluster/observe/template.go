@@ -69,9 +69,9 @@ func remembered(s *pass.Pass) (Template, bool) {
 	return t, hmac.Equal([]byte(mark), []byte(s.Keys.Authority.Mark(text))) && json.Unmarshal([]byte(text), &t) == nil
 }
 
-// ReadBefore finds out what an instance is made from that is not to have the present version yet: the present spec, but with the
-// version of the instances on which all members were last well, and with what brings that version to an instance and what it
-// runs on. None when the administrator's policy no longer allows it, or EC2 did not take the order.
+// ReadBefore reads what a member's instance is made from while the member is to stay on the version before: the present spec, but
+// with the version on which all members were last well, and with its image, download and instance type. None when the
+// administrator's policy no longer allows that, or EC2 refused it.
 func (r *Cloud) ReadBefore(s *pass.Pass) {
 	if s.Keys.Authority == nil {
 		return

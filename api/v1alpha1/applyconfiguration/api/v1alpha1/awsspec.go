@@ -12,11 +12,11 @@ type AWSSpecApplyConfiguration struct {
 	// Region is the AWS region, for example eu-central-1. It cannot be changed: volumes stay in their region.
 	Region *string `json:"region,omitempty"`
 	// InstanceType of every member, for example r7g.large. Its architecture decides which image is right.
-	// A change counts for instances that are launched from then on; the volumes stay.
+	// A change replaces the instances one by one; the volumes stay.
 	InstanceType *string `json:"instanceType,omitempty"`
 	// ImageID is the AMI of every member. Unless it or imageSSMParameter is set, it is the newest Amazon Linux 2023 for
 	// the instance type's architecture at the time of an instance's launch. That has no MySQL: see download.
-	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: images), unless
+	// A change replaces the instances one by one. Needs the administrator's leave (policy: images), unless
 	// credentialsSecretRef is set.
 	ImageID *string `json:"imageID,omitempty"`
 	// ImageSSMParameter is the path of a public or own SSM parameter that holds an AMI's id, instead of imageID,
@@ -40,11 +40,11 @@ type AWSSpecApplyConfiguration struct {
 	// account, region or network are admitted by clientCIDRs. A change is applied at once, additions first.
 	ClientSecurityGroupIDs []string `json:"clientSecurityGroupIDs,omitempty"`
 	// IAMInstanceProfile is the name or the ARN of the instance profile of every member; none unless set.
-	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: instanceProfiles), unless
+	// A change replaces the instances one by one. Needs the administrator's leave (policy: instanceProfiles), unless
 	// credentialsSecretRef is set.
 	IAMInstanceProfile *string `json:"iamInstanceProfile,omitempty"`
 	// KeyName is the EC2 key pair that may log in by SSH; none unless set, and the operator needs none.
-	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: keyNames), unless
+	// A change replaces the instances one by one. Needs the administrator's leave (policy: keyNames), unless
 	// credentialsSecretRef is set.
 	KeyName *string `json:"keyName,omitempty"`
 	// Tags are put on every EC2 resource that the operator makes, at most 40 (EC2 allows 50, the operator needs the rest);

@@ -25,8 +25,8 @@ type candidate struct {
 	state  podclient.ServerState
 }
 
-// Choose returns the member to back up: the replica that is least behind, whose dump costs no client anything, or the
-// primary when no replica follows it within maxLag. tried has members that were tried in vain, by name, with what came of it: they
+// Choose returns the member to back up: the voting replica that is least behind, whose dump costs no client anything, or the
+// primary when none follows it within maxLag. tried has members that were tried in vain, by name, with what came of it: they
 // come after the other replicas, and those that were sick after the primary too.
 func Choose(ctx context.Context, members []Member, maxLag time.Duration, tried map[string]error) (Member, error) {
 	var mu sync.Mutex
@@ -43,6 +43,10 @@ func Choose(ctx context.Context, members []Member, maxLag time.Duration, tried m
 				problems = append(problems, m.Name+": "+err.Error())
 			case state.Writable:
 				primaries = append(primaries, candidate{m, state})
+			case len(state.Voters) > 0 && !slices.Contains(state.Voters, m.Name):
+				problems = append(problems, m.Name+": it has no vote, and may lack data that its GTIDs name")
+			case len(state.Filters) > 0:
+				problems = append(problems, m.Name+": it leaves out or changes what it receives: "+strings.Join(state.Filters, ", "))
 			case state.Following && state.LagKnown && state.Lag > maxLag:
 				problems = append(problems, fmt.Sprintf("%s: it is %s behind", m.Name, state.Lag.Round(time.Second)))
 			case state.Following && state.LagKnown:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
@@ -57,27 +58,19 @@ func RenderOptions(options map[string]string) string {
 func RenderInitSQL(in Input) string {
 	const account = "IDENTIFIED WITH caching_sha2_password AS '' "
 	operator := account + "REQUIRE ISSUER " + sqlQuote(in.IssuerDN) + " AND SUBJECT " + sqlQuote(in.OperatorDN)
-	replication := account + "REQUIRE ISSUER " + sqlQuote(in.IssuerDN)
 	// A limit of their own keeps max_user_connections from them: a server takes it for those who have none.
 	const usable = " WITH MAX_USER_CONNECTIONS 1000 PASSWORD EXPIRE NEVER ACCOUNT UNLOCK"
-	return strings.Join([]string{
-		"SET sql_log_bin=0;",
-		"CREATE USER IF NOT EXISTS " + OperatorAccount + " " + operator + ";",
-		"ALTER USER " + OperatorAccount + " " + operator + usable + ";",
-		"GRANT ALL ON *.* TO " + OperatorAccount + " WITH GRANT OPTION;",
-		"CREATE USER IF NOT EXISTS " + ReplicationAccount + " " + replication + ";",
-		"ALTER USER " + ReplicationAccount + " " + replication + usable + ";",
-		"GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO " + ReplicationAccount + ";",
-		"ALTER USER IF EXISTS root@localhost ACCOUNT LOCK;",
-		"",
-	}, "\n")
+	statements := slices.Concat([]string{
+		"SET sql_log_bin=0",
+		"CREATE USER IF NOT EXISTS " + OperatorAccount + " " + operator,
+		"ALTER USER " + OperatorAccount + " " + operator + usable,
+		"GRANT ALL ON *.* TO " + OperatorAccount + " WITH GRANT OPTION",
+	}, mysql.ReplicationAccount(sqlQuote(in.IssuerDN)), []string{"ALTER USER IF EXISTS root@localhost ACCOUNT LOCK"})
+	return strings.Join(statements, ";\n") + ";\n"
 }
 
-// The two accounts, as SQL writes them.
-const (
-	OperatorAccount    = "'nairobi_operator'@'%'"
-	ReplicationAccount = "'nairobi_replication'@'%'"
-)
+// OperatorAccount is that of the operator, as SQL writes it.
+const OperatorAccount = "'" + mysql.OperatorUser + "'@'%'"
 
 // sqlQuote returns text as an SQL string, under any sql_mode that an init file can run in.
 func sqlQuote(text string) string {

@@ -83,7 +83,7 @@ func (x *Execution) follow(ctx context.Context, m Member, action topology.Action
 			return true, err
 		}
 		return true, steps.AdoptHarmless(ctx, m, replica, a)
-	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.CommitEmptyTransaction:
+	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.RestoreReplicationAccount, topology.CommitEmptyTransaction:
 		return true, steps.KeepWait(ctx, m, a)
 	}
 	return false, nil

@@ -200,7 +200,7 @@ func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topol
 		sql.Replication = &topology.Replication{
 			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,
 			Retrieved:     parse("Retrieved_Gtid_Set", rep.Retrieved),
-			SourceSilence: rep.SourceSilence, SourceIsFull: rep.SourceIsFull, RelayLogMissing: rep.RelayLogMissing,
+			SourceSilence: rep.SourceSilence, SourceRefusal: rep.SourceRefusal, Tampering: rep.Tampering, RelayLogMissing: rep.RelayLogMissing,
 		}
 		sql.Replication.ReceiverError, sql.Replication.ApplierError = topology.StopErrors(rep.IOState, rep.SQLRunning, rep.ReceiverRetries, rep.LastIOError, rep.LastSQLError)
 		if rep.LagSeconds != nil {

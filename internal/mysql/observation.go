@@ -58,7 +58,7 @@ type Observation struct {
 	// Membership is nil when there is no row. That is only so when MembershipKnown.
 	Membership      *Membership
 	MembershipKnown bool
-	// Settings are the present values of the pinned variables, of ReadOnlyPins and of those asked for by WatchSettings.
+	// Settings are the present values of the pinned variables, of RedoLog, of ReadOnlyPins and of those asked for by WatchSettings.
 	// A variable that the server does not know is missing.
 	Settings map[string]string
 	// Persisted is everything in mysqld-auto.cnf: what SET PERSIST and SET PERSIST_ONLY left there.
@@ -94,6 +94,25 @@ const (
 	IOOff        = "OFF"
 )
 
+// SourceRefusal says why the last attempt of a replica to connect failed.
+type SourceRefusal struct {
+	// SourceIsFull is true when all of its connections are taken, AccountRefused when it does not take the account of its replicas.
+	SourceIsFull, AccountRefused bool
+	// ConnectError is what the source, or the network, answered to the last attempt of a receiver that is not connected; empty for nothing.
+	ConnectError string
+}
+
+// Tampering is what somebody changed of a channel, in the words of SHOW REPLICA STATUS.
+type Tampering struct {
+	// Filters are the rules by which the applier leaves out or changes what it has received.
+	Filters []string
+	// Options are those that are not as the operator sets them, with their values.
+	Options []string
+}
+
+// Found says whether something was changed.
+func (t Tampering) Found() bool { return len(t.Filters)+len(t.Options) > 0 }
+
 // Replication is the member's one channel.
 type Replication struct {
 	SourceHost string
@@ -113,11 +132,10 @@ type Replication struct {
 	// ReceiverRetries is true when LastIOError is of a connection that was lost or could not be made. The receiver retries after
 	// such an error and never stops because of it: SOURCE_RETRY_COUNT is 0.
 	ReceiverRetries bool
-	// SourceIsFull is true when the source refused the last attempt to connect because all of its connections are taken.
-	SourceIsFull bool
+	SourceRefusal
 	// LagSeconds is nil when MySQL does not know: a thread is not running.
-	LagSeconds   *float64
-	AutoPosition bool
+	LagSeconds *float64
+	Tampering
 	// SourceSilence is how long ago the source last sent something, by the member's own clock: a heartbeat, which comes
 	// every second while there is nothing else, or a transaction. While one large transaction arrives it grows, and after
 	// the thread has connected it shows what came before for up to a second, also what came from another source.

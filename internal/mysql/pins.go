@@ -4,8 +4,8 @@ package mysql
 // that no outage ends in a commit without acknowledgement.
 const SourceTimeout = "4294967295"
 
-// PinnedSettings are the dynamic variables that the promise of no lost commit rests on, with their values.
-// They are in my.cnf too; whoever changes them at run time is overruled by PinSettings.
+// PinnedSettings are the dynamic variables that the promise of no lost commit, or who gets in, rests on, with their values.
+// Whoever changes them at run time is overruled by PinSettings. my.cnf sets those whose default is another.
 // What belongs to a member's role (super_read_only, who waits, who acknowledges) is set by the methods for it.
 func PinnedSettings() map[string]string {
 	return map[string]string{
@@ -16,7 +16,11 @@ func PinnedSettings() map[string]string {
 		"rpl_semi_sync_source_wait_point":      "AFTER_SYNC",
 		"rpl_semi_sync_source_wait_no_replica": "ON",
 		"rpl_semi_sync_source_timeout":         SourceTimeout,
-		"replica_net_timeout":                  "4", // seconds; with a heartbeat of 1 s (fact 14)
+		"replica_net_timeout":                  "4",      // seconds; with a heartbeat of 1 s (fact 14)
+		BinlogFormat:                           "ROW",    // a statement may do something else on a replica
+		"replica_exec_mode":                    "STRICT", // IDEMPOTENT passes over rows that are missing, or there already
+		"require_secure_transport":             "ON",
+		"init_connect":                         "", // it runs for the accounts of replicas and pods too, and turns away whom it fails for
 	}
 }
 
@@ -31,10 +35,18 @@ func ReadOnlyPins() map[string]string {
 		"enforce_gtid_consistency":      "ON",
 		"performance_schema":            "ON", // half of what Observe reads comes from it
 		"skip_replica_start":            "ON",
+		"replica_skip_errors":           "OFF",
 		"disabled_storage_engines":      "MyISAM,ARCHIVE,BLACKHOLE,CSV,FEDERATED,MERGE,MRG_MYISAM,EXAMPLE,MEMORY",
 		"replica_preserve_commit_order": "ON", // dynamic, but only while the applier stands still
 	}
 }
+
+// BinlogFormat is the variable that says whether replicas get rows or statements.
+const BinlogFormat = "binlog_format"
+
+// RedoLog is the name of what a server says of its redo log, ON or OFF: a status variable, which ALTER INSTANCE changes. Without one a server that ends
+// in any other way than by a shutdown has lost all of its data.
+const RedoLog = "innodb_redo_log_enabled"
 
 // MaxConnections is the variable that says how many connections a server takes.
 const MaxConnections = "max_connections"

@@ -349,7 +349,7 @@ func (s *mysqld) observation() mysql.Observation {
 	if st.source != "" {
 		o.Replication = &mysql.Replication{
 			SourceHost: st.source, SourcePort: 3306, IOState: s.io, SQLRunning: s.sqlRunning, Retrieved: l.print(&st.retrieved),
-			LastIOError: s.ioError, ReceiverRetries: s.ioRetries, LastSQLError: s.sqlError, AutoPosition: true,
+			LastIOError: s.ioError, ReceiverRetries: s.ioRetries, LastSQLError: s.sqlError,
 			RelayLogMissing: s.sqlError == errRelayLog.Error(),
 			SourceSilence:   -1,
 		}

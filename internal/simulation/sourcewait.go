@@ -44,6 +44,9 @@ func (m *member) ReleaseWaiting(ctx context.Context) error {
 	})
 }
 
+// RestoreReplicationAccount is what *admin.Member does. No schedule takes the account away.
+func (m *member) RestoreReplicationAccount(context.Context) error { return nil }
+
 func (c writer) setSourceWait(on bool, w int) error {
 	if err := c.do(func(s *mysqld) error {
 		if !on && s.sourceEnabled && len(s.waiting) > 0 {

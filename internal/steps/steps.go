@@ -46,6 +46,7 @@ type Server interface {
 	LowerSourceWait(ctx context.Context, w, strangers int) error
 	ReleaseWaiting(ctx context.Context) error
 	DisconnectStrangers(ctx context.Context) error
+	RestoreReplicationAccount(ctx context.Context) error
 	SetAcknowledging(ctx context.Context, on bool) error
 	CommitEmptyTransaction(ctx context.Context) error
 	LoggedTransactions(ctx context.Context, gtids string) ([]mysql.LoggedTransaction, error)
@@ -137,6 +138,8 @@ func KeepWait(ctx context.Context, m Server, action topology.Action) error {
 		return m.LowerSourceWait(ctx, a.W, a.Strangers)
 	case topology.DisconnectStrangers:
 		return m.DisconnectStrangers(ctx)
+	case topology.RestoreReplicationAccount:
+		return m.RestoreReplicationAccount(ctx)
 	case topology.CommitEmptyTransaction:
 		return CommitEmptyTransaction(ctx, m)
 	}

@@ -211,6 +211,8 @@ type (
 		GTIDs   []string
 		What    string // what the last of them is, for people
 	}
+	// RestoreReplicationAccount makes the account of replicas on a member, their source, what it has to be.
+	RestoreReplicationAccount struct{ Member string }
 	// DisconnectStrangers ends the replication sessions of replicas that acknowledge to the primary and are no members.
 	DisconnectStrangers struct{ Member string }
 	// SetSourceWait sets for how many acknowledgements of members the primary waits at least.
@@ -262,52 +264,53 @@ type (
 	EnsureDatabase struct{ Member string }
 )
 
-func (a EnsureSecurityGroup) Target() string    { return "" }
-func (a CreateVolume) Target() string           { return a.Member }
-func (a DeleteVolume) Target() string           { return a.Member }
-func (a LaunchInstance) Target() string         { return a.Member }
-func (a StartInstance) Target() string          { return a.Member }
-func (a StopInstance) Target() string           { return a.Member }
-func (a TerminateInstance) Target() string      { return a.Member }
-func (a AttachVolume) Target() string           { return a.Member }
-func (a DetachVolume) Target() string           { return a.Member }
-func (a ModifyVolume) Target() string           { return a.Member }
-func (a TakeSnapshot) Target() string           { return a.Member }
-func (a DeleteSecurityGroup) Target() string    { return "" }
-func (a SignCertificate) Target() string        { return a.Member }
-func (a Recover) Target() string                { return a.Member }
-func (a CopyVolume) Target() string             { return a.Member }
-func (a Adopt) Target() string                  { return a.Member }
-func (a Bootstrap) Target() string              { return a.Member }
-func (a Fence) Target() string                  { return a.Member }
-func (a ApplyReceived) Target() string          { return a.Member }
-func (a Promote) Target() string                { return a.Member }
-func (a SettleVoters) Target() string           { return a.Member }
-func (a RemoveAllVoters) Target() string        { return a.Member }
-func (a Demote) Target() string                 { return a.Member }
-func (a CloneFrom) Target() string              { return a.Member }
-func (a ReplicateFrom) Target() string          { return a.Member }
-func (a ResetRelayLog) Target() string          { return a.Member }
-func (a AdmitVoter) Target() string             { return a.Member }
-func (a RemoveVoter) Target() string            { return a.Primary }
-func (a SetAcknowledging) Target() string       { return a.Member }
-func (a SetSourceWait) Target() string          { return a.Member }
-func (a LowerSourceWait) Target() string        { return a.Member }
-func (a DisconnectStrangers) Target() string    { return a.Member }
-func (a CommitEmptyTransaction) Target() string { return a.Member }
-func (a AdoptHarmless) Target() string          { return a.Member }
-func (a Certify) Target() string                { return a.Member }
-func (a SetRelaySync) Target() string           { return a.Member }
-func (a PinSettings) Target() string            { return a.Member }
-func (a ApplySettings) Target() string          { return a.Member }
-func (a Restart) Target() string                { return a.Member }
-func (a RecordPrimary) Target() string          { return a.Member }
-func (a Switchover) Target() string             { return a.Member }
-func (a DeleteSnapshot) Target() string         { return a.Member }
-func (a RetireVolume) Target() string           { return a.Member }
-func (a PurgeBinaryLogs) Target() string        { return a.Member }
-func (a SetMaxConnections) Target() string      { return a.Member }
-func (a EnsureDatabase) Target() string         { return a.Member }
+func (a EnsureSecurityGroup) Target() string       { return "" }
+func (a CreateVolume) Target() string              { return a.Member }
+func (a DeleteVolume) Target() string              { return a.Member }
+func (a LaunchInstance) Target() string            { return a.Member }
+func (a StartInstance) Target() string             { return a.Member }
+func (a StopInstance) Target() string              { return a.Member }
+func (a TerminateInstance) Target() string         { return a.Member }
+func (a AttachVolume) Target() string              { return a.Member }
+func (a DetachVolume) Target() string              { return a.Member }
+func (a ModifyVolume) Target() string              { return a.Member }
+func (a TakeSnapshot) Target() string              { return a.Member }
+func (a DeleteSecurityGroup) Target() string       { return "" }
+func (a SignCertificate) Target() string           { return a.Member }
+func (a Recover) Target() string                   { return a.Member }
+func (a CopyVolume) Target() string                { return a.Member }
+func (a Adopt) Target() string                     { return a.Member }
+func (a Bootstrap) Target() string                 { return a.Member }
+func (a Fence) Target() string                     { return a.Member }
+func (a ApplyReceived) Target() string             { return a.Member }
+func (a Promote) Target() string                   { return a.Member }
+func (a SettleVoters) Target() string              { return a.Member }
+func (a RemoveAllVoters) Target() string           { return a.Member }
+func (a Demote) Target() string                    { return a.Member }
+func (a CloneFrom) Target() string                 { return a.Member }
+func (a ReplicateFrom) Target() string             { return a.Member }
+func (a ResetRelayLog) Target() string             { return a.Member }
+func (a AdmitVoter) Target() string                { return a.Member }
+func (a RemoveVoter) Target() string               { return a.Primary }
+func (a SetAcknowledging) Target() string          { return a.Member }
+func (a SetSourceWait) Target() string             { return a.Member }
+func (a LowerSourceWait) Target() string           { return a.Member }
+func (a DisconnectStrangers) Target() string       { return a.Member }
+func (a RestoreReplicationAccount) Target() string { return a.Member }
+func (a CommitEmptyTransaction) Target() string    { return a.Member }
+func (a AdoptHarmless) Target() string             { return a.Member }
+func (a Certify) Target() string                   { return a.Member }
+func (a SetRelaySync) Target() string              { return a.Member }
+func (a PinSettings) Target() string               { return a.Member }
+func (a ApplySettings) Target() string             { return a.Member }
+func (a Restart) Target() string                   { return a.Member }
+func (a RecordPrimary) Target() string             { return a.Member }
+func (a Switchover) Target() string                { return a.Member }
+func (a DeleteSnapshot) Target() string            { return a.Member }
+func (a RetireVolume) Target() string              { return a.Member }
+func (a PurgeBinaryLogs) Target() string           { return a.Member }
+func (a SetMaxConnections) Target() string         { return a.Member }
+func (a EnsureDatabase) Target() string            { return a.Member }
 
 func (a EnsureSecurityGroup) String() string { return "ensure the security group" }
 func (a CreateVolume) String() string {
@@ -416,6 +419,9 @@ func (a SetSourceWait) String() string {
 }
 func (a LowerSourceWait) String() string {
 	return fmt.Sprintf("let %s wait for no more than %d acknowledgements", a.Member, a.W)
+}
+func (a RestoreReplicationAccount) String() string {
+	return "put back the account nairobi_replication on " + a.Member + ", which refuses its replicas"
 }
 func (a DisconnectStrangers) String() string {
 	return fmt.Sprintf("disconnect replicas from %s that acknowledge and are no members", a.Member)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 const (
@@ -238,6 +239,8 @@ func (m *Member) exposed(departed int) Cause {
 	foreign := len(s.Strangers) + departed
 	switch {
 	case row == nil || row.WaitCount() == 0: // it waits for nobody
+	case m.drifted(mysql.BinlogFormat):
+		return Cause{CauseStatements, "replicas carry statements out for themselves, which may do something else there (binlog_format)"}
 	case !s.SourceEnabled:
 		return Cause{CauseSemiSyncOff, "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"}
 	case s.WaitCount < row.WaitCount():
@@ -281,13 +284,19 @@ func (h *CommitHistory) recordStrangers(primary *Member, members map[string]*Mem
 	}
 }
 
+// drifted says whether somebody changed a variable of a running server.
+func (m *Member) drifted(variable string) bool {
+	_, changed := m.SQL.Drifted[variable]
+	return changed
+}
+
 // durability are the variables without which what a replica has acknowledged does not survive a loss of power.
-var durability = []string{"innodb_flush_log_at_trx_commit", "sync_binlog"}
+var durability = []string{mysql.RedoLog, "innodb_flush_log_at_trx_commit", "sync_binlog"}
 
 // unsynced returns the variable that lets a loss of power take from a member what it has written; empty for none.
 func (m *Member) unsynced(primary *Member) string {
 	for _, variable := range durability {
-		if _, drifted := m.SQL.Drifted[variable]; drifted {
+		if m.drifted(variable) {
 			return variable
 		}
 	}

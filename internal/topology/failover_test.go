@@ -53,7 +53,7 @@ func newScene() *scene {
 			m.SQL.Writable = true
 			m.SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 2}
 		} else {
-			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioOn, SQLRunning: true, LagKnown: true, UpToDate: true}
+			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioOn, SQLRunning: true, Backlog: Backlog{LagKnown: true}, UpToDate: true}
 			m.SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true}
 		}
 		s.observed.Members[name] = m

@@ -78,7 +78,7 @@ func (o Observed) whyNoAcknowledgement(m, primary *Member) (why string, kept boo
 	case m == nil || !m.verified():
 		return "does not answer", true
 	case !o.receives(m, primary):
-		return "is not connected to " + primary.Name, true
+		return "is not connected to " + primary.Name + m.SQL.Replication.whyNotConnected(), true
 	case !m.SQL.SemiSync.ReplicaActive:
 		return "is not told to acknowledge yet", true
 	case m.SQL.Replication.UpToDate:

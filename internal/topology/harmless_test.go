@@ -190,7 +190,7 @@ func TestTailIsNotForgottenForWhatReplacesIt(t *testing.T) {
 	s := newScene()
 	two(s)
 	s.flushes(2, 1)
-	s.observed.Records.Members["orders-2"] = MemberRecord{Instance: 1, Volume: 1, VolumeID: "vol-2", SignedInstance: "i-2", Tail: trx(2, 1).String()}
+	s.observed.Records.Members["orders-2"] = MemberRecord{Instance: 1, Volume: 1, VolumeID: "vol-2", SignedInstance: "i-2", Shortfall: Shortfall{Tail: trx(2, 1).String()}}
 	s.lose(1)
 	s.member(1).Instances[0].State = statePending
 	if p, actions := s.plan(); strings.Contains(actions, "admit") || p.Records.Members["orders-2"].Tail == "" {

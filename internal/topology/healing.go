@@ -109,10 +109,24 @@ func (p *healing) heal() {
 	}
 }
 
+// reportGaps says which members have a gap.
+func (p *healing) reportGaps() {
+	for _, m := range p.ordered() {
+		switch gap := p.plan.Records.gap(m); {
+		case !gap.found():
+		case m.Name == p.plan.Primary:
+			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s, the primary, left out or changed what it received when it was a replica: %s. Compare its data with a backup; members that were rebuilt since then have the same data", m.Name, gap.Why))
+		default:
+			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s left out or changed what it received: %s. Its volume is kept as a snapshot for 7 days and the member is rebuilt; until then it is not promoted, and no backup is taken of it", m.Name, gap.Why))
+		}
+	}
+}
+
 // watch reports what is not broken yet: settings that do not last, disks that fill up, clocks that differ, disruptions that
 // EC2 announced.
 func (p *healing) watch() {
 	p.soundness.reportUnsound()
+	p.reportGaps()
 	p.reportCrashing()
 	p.reportAway()
 	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0 {

@@ -323,22 +323,19 @@ type Applier struct {
 type Replication struct {
 	SourceHost string
 	IOState    string // ON, CONNECTING or OFF
-	// SourceIsFull is true when the source refused the replica because all of its connections are taken.
-	SourceIsFull bool
-	SQLRunning   bool
-	Retrieved    gtid.Set
+	mysql.SourceRefusal
+	SQLRunning bool
+	Retrieved  gtid.Set
 	// ReceiverError is the error that stopped the receiver (IO) thread, ApplierError the one that stopped the applier (SQL)
 	// thread; empty for a thread that runs or that STOP REPLICA stopped. A lost connection stops no receiver, see StopErrors.
 	ReceiverError, ApplierError string
+	mysql.Tampering
 	// RelayLogMissing is true when the applier did not start because the relay log that its metadata name is missing, as after a loss of
 	// power right after a rotation. Starting it again is of no use, nor is another source.
 	RelayLogMissing bool
 	// SourceSilence is how long ago the last heartbeat or transaction came from the source, by the replica's own clock;
 	// negative while none ever came.
 	SourceSilence time.Duration
-	// Lag is how far the applier is behind; meaningless unless LagKnown.
-	Lag      time.Duration
-	LagKnown bool
 	// UpToDate is true for a replica that holds, received at least, what the primary had executed a moment before. CommitHistory sets
 	// it and what follows.
 	UpToDate bool
@@ -351,6 +348,9 @@ type Replication struct {
 
 // Backlog is what a replica has still to receive, and to apply.
 type Backlog struct {
+	// Lag is how far the applier is behind; meaningless unless LagKnown.
+	Lag      time.Duration
+	LagKnown bool
 	// Missing is how many transactions it lacks, CatchUp how long receiving them takes at the present rate; 0 while unknown.
 	Missing uint64
 	CatchUp time.Duration

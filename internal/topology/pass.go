@@ -84,7 +84,7 @@ func (p *pass) degraded(reason, message string) {
 func (p *pass) busy(member string) bool {
 	for _, a := range p.plan.Actions {
 		switch a.(type) {
-		case PurgeBinaryLogs, DeleteSnapshot, DisconnectStrangers:
+		case PurgeBinaryLogs, DeleteSnapshot, DisconnectStrangers, RestoreReplicationAccount:
 			continue
 		}
 		if a.Target() == member {

@@ -87,12 +87,13 @@ type Proof struct {
 func prove(row Membership, members map[string]*Member, records ClusterRecord) Proof {
 	proof := proveAll(row, members, records)
 	if proof.Candidate == "" && records.LossAccepted == row.Epoch && row.Epoch != 0 {
-		for _, holds := range []func(*Member) gtid.Set{(*Member).attainable, (*Member).position} {
-			if best := candidate(row, members, gtid.Set{}, holds); best != nil {
-				proof.name(best)
-				proof.MayBeAcknowledged = gtid.Set{} // what was acknowledged is not proven
-				break
-			}
+		best := candidate(row, members, records, gtid.Set{}, (*Member).attainable)
+		if best == nil {
+			best = candidate(row, members, ClusterRecord{}, gtid.Set{}, (*Member).position)
+		}
+		if best != nil {
+			proof.name(best)
+			proof.MayBeAcknowledged = gtid.Set{} // what was acknowledged is not proven
 		}
 	}
 	return proof
@@ -120,10 +121,10 @@ func proveAll(row Membership, members map[string]*Member, records ClusterRecord)
 	// An applier that stopped may well go on when it is started again: whose did comes last, when nobody else can take over.
 	var best *Member
 	for _, holds := range []func(*Member) gtid.Set{(*Member).attainable, (*Member).position} {
-		if best = candidate(row, members, proof.MayBeAcknowledged, holds); best != nil {
+		if best = candidate(row, members, records, proof.MayBeAcknowledged, holds); best != nil {
 			break
 		}
-		if best = candidate(row, members, counted, holds); best != nil && !wouldReuse(best, voided) {
+		if best = candidate(row, members, records, counted, holds); best != nil && !wouldReuse(best, voided) {
 			proof.Void, proof.MayBeAcknowledged = voided, counted
 			break
 		}
@@ -294,15 +295,15 @@ func unknownToFollowers(row Membership, members map[string]*Member, records Clus
 	return set.Intersect(unknown).Subtract(known).WithoutSource(records.LeaderServer)
 }
 
-// candidate returns the best voter that holds a set of transactions.
-func candidate(row Membership, members map[string]*Member, mustHold gtid.Set, holds func(*Member) gtid.Set) *Member {
+// candidate returns the best voter that holds a set of transactions and has no gap.
+func candidate(row Membership, members map[string]*Member, records ClusterRecord, mustHold gtid.Set, holds func(*Member) gtid.Set) *Member {
 	var best *Member
 	for _, name := range row.Voters {
 		m := members[name]
 		if !row.Settled() && !slices.Contains(row.Previous, name) {
 			continue // as a primary it would need one acknowledgement more than the row says
 		}
-		if counts(m) && holds(m).Contains(mustHold) && (best == nil || betterCandidate(m, best)) {
+		if counts(m) && !records.gap(m).found() && holds(m).Contains(mustHold) && (best == nil || betterCandidate(m, best)) {
 			best = m
 		}
 	}

@@ -67,19 +67,6 @@ func (o Observed) answersNobody(m *Member) bool {
 	return !m.verified() && m.volume() != nil && !m.DownSince.IsZero() && o.Now.Sub(m.DownSince) >= cyclePatience
 }
 
-// lastClone identifies the member's last CLONE; empty for none.
-func (m *Member) lastClone() string {
-	if m.SQL.Clone == nil {
-		return ""
-	}
-	return m.SQL.Clone.Began
-}
-
-// clonedAfter says whether a CLONE was completed since another one.
-func (m *Member) clonedAfter(clone string) bool {
-	return m.verified() && !m.blind() && m.SQL.Clone != nil && m.SQL.Clone.State == cloneCompleted && m.SQL.Clone.Began != clone
-}
-
 // toBeRebuilt says whether a person asked for a member's rebuild, and it is neither done nor refused.
 func (p *replication) toBeRebuilt(m *Member) bool {
 	return p.RebuildMember == m.Name && !p.plan.Answers.Rebuild.Given() && p.plan.Records.Members[m.Name].Rebuild.At != 0

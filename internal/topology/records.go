@@ -112,6 +112,15 @@ type Heritage struct {
 	Replayed string `json:"replayed,omitempty"`
 }
 
+// Shortfall is what a member's data lacks.
+type Shortfall struct {
+	// Tail is the GTID set of the transactions that the member had committed under its own UUID and lost when it was rebuilt.
+	// Another member may hold some of them still; as a primary it would use their GTIDs for others.
+	Tail string `json:"tail,omitempty"`
+	// Gap is why it may lack what its GTIDs say that it holds.
+	Gap Gap `json:"gap,omitzero"`
+}
+
 // MemberRecord is what is remembered of one member.
 type MemberRecord struct {
 	// Instance and Volume are the incarnations of the newest instance and volume, 0 when there never was one.
@@ -134,9 +143,7 @@ type MemberRecord struct {
 	UndoneWhy  string `json:"undoneWhy,omitempty"`
 	// MaxConnections is the server's own limit of connections while a higher one lets its replicas in again; 0 otherwise.
 	MaxConnections int `json:"maxConnections,omitempty"`
-	// Tail is the GTID set of the transactions that the member had committed under its own UUID and lost when it was rebuilt.
-	// Another member may hold some of them still; as a primary it would use their GTIDs for others.
-	Tail string `json:"tail,omitempty"`
+	Shortfall
 	// Opened is the newest version of MySQL that may have opened the member's volume; empty while none is known. No older one
 	// is ever started on it.
 	Opened string `json:"opened,omitempty"`

@@ -46,6 +46,7 @@ func (p *replication) replicate() {
 		p.votes.removeLostVoters(primary)
 	}
 	p.takeRebuildRequest(primary)
+	p.restoreAccount(primary)
 	admitting := p.unconfirmed
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
@@ -121,6 +122,9 @@ func (p *replication) seed(m, primary *Member) Step {
 	if why := p.rebuildDiverged(m, primary); why.Waits() {
 		return why
 	}
+	if why := p.rebuildGapped(m, primary); why.Waits() {
+		return why
+	}
 	if r := m.SQL.Replication; r != nil && r.Own.Reading {
 		p.waitAtMost(waitMySQL / 4)
 		if !p.mayVote(m) {
@@ -153,6 +157,19 @@ func (p *replication) rebuildDiverged(m, primary *Member) Step {
 	return Step{}
 }
 
+// rebuildGapped plans to replace what a member with a gap holds, and returns what it waits for. While its vote is needed it acknowledges
+// on: what it has received is in its relay log, and its position in a proof is right.
+func (p *replication) rebuildGapped(m, primary *Member) Step {
+	gap := p.plan.Records.gap(m)
+	if !gap.found() || p.plan.Records.gap(primary).found() {
+		return Step{}
+	}
+	if row := p.plan.Membership; p.mayVote(m) && (p.unconfirmed || !row.Settled() || !p.votes.mayRemove(m, primary)) {
+		return Step{}
+	}
+	return p.seeding.rebuild(m, primary, fmt.Sprintf("gap after %s: %s", gap.After, gap.Why))
+}
+
 // connect has a member replicate from the primary, and returns what it waits for.
 func (p *replication) connect(m, primary *Member) Step {
 	source := primary.CurrentInstance()
@@ -167,16 +184,41 @@ func (p *replication) connect(m, primary *Member) Step {
 		return p.resetRelayLog(m, primary)
 	case m.stuck(p.Now):
 		return p.mend(m, primary, source.Address)
-	case r == nil || r.SourceHost != source.Address || (idle || !r.SQLRunning) && !r.Broken():
+	case !r.isOf(source.Address) || (idle || !r.SQLRunning) && !r.Broken():
 		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && p.acks.acknowledges(m, primary)})
 		return waits("starting replication from " + primary.Name)
 	case m.broken():
 		return p.mend(m, primary, source.Address)
 	case r.IOState == ioConnecting:
 		p.waitFor(m)
-		return waits("connecting to " + primary.Name)
+		return waits("connecting to " + primary.Name + r.whyNotConnected())
 	}
 	return Step{}
+}
+
+// restoreAccount has the primary take the account of its replicas again. Without it no replica that was cut off once comes back.
+func (p *replication) restoreAccount(primary *Member) {
+	source := primary.CurrentInstance()
+	for _, m := range p.ordered() {
+		r := m.SQL.Replication
+		if source != nil && m.verified() && r != nil && r.AccountRefused && r.IOState != ioOn && r.SourceHost == source.Address {
+			p.retry(waitMySQL, RestoreReplicationAccount{primary.Name})
+			return
+		}
+	}
+}
+
+// whyNotConnected follows the name of a source that a replica is not connected to.
+func (r *Replication) whyNotConnected() string {
+	if r == nil || r.ConnectError == "" {
+		return ""
+	}
+	return ": " + r.ConnectError
+}
+
+// isOf says whether a channel is the one from a source, and is as the operator sets it.
+func (r *Replication) isOf(address string) bool {
+	return r != nil && r.SourceHost == address && !r.Tampering.Found()
 }
 
 // waitsInVain says whether commits of a read-only member wait for acknowledgements: prepared transactions that were committed after it
@@ -252,7 +294,7 @@ func (p *replication) serve(m *Member, v *View) {
 	if p.InService[m.Name] {
 		limit *= 2
 	}
-	v.InService = r.LagKnown && v.Lag <= limit && r.SQLRunning && r.IOState == ioOn && !m.cloning()
+	v.InService = r.LagKnown && v.Lag <= limit && r.SQLRunning && r.IOState == ioOn && !m.cloning() && !p.plan.Records.gap(m).found()
 	p.reportApplier(m)
 	switch {
 	case v.Step.Waits():

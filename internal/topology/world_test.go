@@ -215,7 +215,7 @@ func (w *world) sqlOf(m *machine) SQL {
 		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true, Variables: Variables{RelaySync: relaySynced},
 	}
 	if d.source != "" {
-		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SourceSilence: time.Hour, SQLRunning: m.server.sql, LagKnown: true, UpToDate: true}
+		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SourceSilence: time.Hour, SQLRunning: m.server.sql, Backlog: Backlog{LagKnown: true}, UpToDate: true}
 		if source := w.at(d.source); d.ioOn && source != nil && w.dataOf(source) != nil {
 			s.Replication.IOState = ioOn
 			d.executed = d.executed.Union(w.dataOf(source).executed)

@@ -33,39 +33,40 @@ const (
 
 // EventOf is the reason of the event for each kind of action that a person wants to know of. The others are upkeep.
 var EventOf = map[reflect.Type]string{
-	reflect.TypeFor[topology.CreateVolume]():        v1alpha1.EventCreateVolume,
-	reflect.TypeFor[topology.AttachVolume]():        v1alpha1.EventAttachVolume,
-	reflect.TypeFor[topology.DetachVolume]():        v1alpha1.EventDetachVolume,
-	reflect.TypeFor[topology.ModifyVolume]():        v1alpha1.EventModifyVolume,
-	reflect.TypeFor[topology.RetireVolume]():        v1alpha1.EventRetireVolume,
-	reflect.TypeFor[topology.DeleteVolume]():        v1alpha1.EventDeleteVolume,
-	reflect.TypeFor[topology.LaunchInstance]():      v1alpha1.EventLaunchInstance,
-	reflect.TypeFor[topology.StartInstance]():       v1alpha1.EventStartInstance,
-	reflect.TypeFor[topology.StopInstance]():        v1alpha1.EventStopInstance,
-	reflect.TypeFor[topology.TerminateInstance]():   v1alpha1.EventTerminateInstance,
-	reflect.TypeFor[topology.TakeSnapshot]():        v1alpha1.EventTakeSnapshot,
-	reflect.TypeFor[topology.CopyVolume]():          v1alpha1.EventTakeSnapshot,
-	reflect.TypeFor[topology.DeleteSnapshot]():      v1alpha1.EventDeleteSnapshot,
-	reflect.TypeFor[topology.DeleteSecurityGroup](): v1alpha1.EventDeleteSecurityGroup,
-	reflect.TypeFor[topology.SignCertificate]():     v1alpha1.EventSignCertificate,
-	reflect.TypeFor[topology.Adopt]():               v1alpha1.EventAdopt,
-	reflect.TypeFor[topology.Bootstrap]():           v1alpha1.EventBootstrap,
-	reflect.TypeFor[topology.CloneFrom]():           v1alpha1.EventClone,
-	reflect.TypeFor[topology.ReplicateFrom]():       v1alpha1.EventReplicate,
-	reflect.TypeFor[topology.ResetRelayLog]():       v1alpha1.EventResetRelayLog,
-	reflect.TypeFor[topology.Fence]():               v1alpha1.EventFence,
-	reflect.TypeFor[topology.Promote]():             v1alpha1.EventPromote,
-	reflect.TypeFor[topology.Demote]():              v1alpha1.EventDemote,
-	reflect.TypeFor[topology.AdmitVoter]():          v1alpha1.EventAdmitVoter,
-	reflect.TypeFor[topology.RemoveVoter]():         v1alpha1.EventRemoveVoter,
-	reflect.TypeFor[topology.RemoveAllVoters]():     v1alpha1.EventStandAlone,
-	reflect.TypeFor[topology.DisconnectStrangers](): v1alpha1.EventDisconnectStrangers,
-	reflect.TypeFor[topology.AdoptHarmless]():       v1alpha1.EventAdoptHarmless,
-	reflect.TypeFor[topology.PinSettings]():         v1alpha1.EventPinSettings,
-	reflect.TypeFor[topology.ApplySettings]():       v1alpha1.EventApplySettings,
-	reflect.TypeFor[topology.SetMaxConnections]():   v1alpha1.EventSetMaxConnections,
-	reflect.TypeFor[topology.Restart]():             v1alpha1.EventRestart,
-	reflect.TypeFor[topology.EnsureDatabase]():      v1alpha1.EventEnsureDatabase,
+	reflect.TypeFor[topology.CreateVolume]():              v1alpha1.EventCreateVolume,
+	reflect.TypeFor[topology.AttachVolume]():              v1alpha1.EventAttachVolume,
+	reflect.TypeFor[topology.DetachVolume]():              v1alpha1.EventDetachVolume,
+	reflect.TypeFor[topology.ModifyVolume]():              v1alpha1.EventModifyVolume,
+	reflect.TypeFor[topology.RetireVolume]():              v1alpha1.EventRetireVolume,
+	reflect.TypeFor[topology.DeleteVolume]():              v1alpha1.EventDeleteVolume,
+	reflect.TypeFor[topology.LaunchInstance]():            v1alpha1.EventLaunchInstance,
+	reflect.TypeFor[topology.StartInstance]():             v1alpha1.EventStartInstance,
+	reflect.TypeFor[topology.StopInstance]():              v1alpha1.EventStopInstance,
+	reflect.TypeFor[topology.TerminateInstance]():         v1alpha1.EventTerminateInstance,
+	reflect.TypeFor[topology.TakeSnapshot]():              v1alpha1.EventTakeSnapshot,
+	reflect.TypeFor[topology.CopyVolume]():                v1alpha1.EventTakeSnapshot,
+	reflect.TypeFor[topology.DeleteSnapshot]():            v1alpha1.EventDeleteSnapshot,
+	reflect.TypeFor[topology.DeleteSecurityGroup]():       v1alpha1.EventDeleteSecurityGroup,
+	reflect.TypeFor[topology.SignCertificate]():           v1alpha1.EventSignCertificate,
+	reflect.TypeFor[topology.Adopt]():                     v1alpha1.EventAdopt,
+	reflect.TypeFor[topology.Bootstrap]():                 v1alpha1.EventBootstrap,
+	reflect.TypeFor[topology.CloneFrom]():                 v1alpha1.EventClone,
+	reflect.TypeFor[topology.ReplicateFrom]():             v1alpha1.EventReplicate,
+	reflect.TypeFor[topology.ResetRelayLog]():             v1alpha1.EventResetRelayLog,
+	reflect.TypeFor[topology.Fence]():                     v1alpha1.EventFence,
+	reflect.TypeFor[topology.Promote]():                   v1alpha1.EventPromote,
+	reflect.TypeFor[topology.Demote]():                    v1alpha1.EventDemote,
+	reflect.TypeFor[topology.AdmitVoter]():                v1alpha1.EventAdmitVoter,
+	reflect.TypeFor[topology.RemoveVoter]():               v1alpha1.EventRemoveVoter,
+	reflect.TypeFor[topology.RemoveAllVoters]():           v1alpha1.EventStandAlone,
+	reflect.TypeFor[topology.DisconnectStrangers]():       v1alpha1.EventDisconnectStrangers,
+	reflect.TypeFor[topology.RestoreReplicationAccount](): v1alpha1.EventRestoreReplicationAccount,
+	reflect.TypeFor[topology.AdoptHarmless]():             v1alpha1.EventAdoptHarmless,
+	reflect.TypeFor[topology.PinSettings]():               v1alpha1.EventPinSettings,
+	reflect.TypeFor[topology.ApplySettings]():             v1alpha1.EventApplySettings,
+	reflect.TypeFor[topology.SetMaxConnections]():         v1alpha1.EventSetMaxConnections,
+	reflect.TypeFor[topology.Restart]():                   v1alpha1.EventRestart,
+	reflect.TypeFor[topology.EnsureDatabase]():            v1alpha1.EventEnsureDatabase,
 }
 
 // Action tells of an action that was taken.
@@ -73,7 +74,7 @@ func (r *Announcer) Action(s *pass.Pass, a topology.Action) {
 	if reason, ok := EventOf[reflect.TypeOf(a)]; ok && s.Cache.Told.News(a.String(), r.Clock.Now()) {
 		kind := corev1.EventTypeNormal
 		switch a.(type) {
-		case topology.DisconnectStrangers, topology.PinSettings: // somebody interfered
+		case topology.DisconnectStrangers, topology.RestoreReplicationAccount, topology.PinSettings: // somebody interfered
 			kind = corev1.EventTypeWarning
 		}
 		// Events that differ in nothing but their note are folded into one; the member keeps them apart.

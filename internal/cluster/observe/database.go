@@ -136,11 +136,15 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 func judgePinned(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 	for name, pinned := range mysql.PinnedSettings() {
 		switch have, ok := o.Settings[name]; {
+		case name == mysql.BinlogFormat && o.Replication != nil: // it passes on what it receives as it came, and does not take another format
 		case !ok:
 			m.SQL.Misconfigured[name] = "" // of a plug-in that is not loaded: there is nothing to put back
 		case !mysql.EqualSetting(pinned, have):
 			m.SQL.Drifted[name] = pinned
 		}
+	}
+	if o.Settings[mysql.RedoLog] == "OFF" {
+		m.SQL.Drifted[mysql.RedoLog] = "ON"
 	}
 	for name, takes := range o.Refusing {
 		if _, wanted := s.Desired.Settings[name]; !wanted {

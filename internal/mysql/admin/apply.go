@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
 )
@@ -18,6 +20,11 @@ func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 		status, err := observe.ReplicationStatus(ctx, s)
 		if err != nil {
 			return err
+		}
+		if status != nil {
+			if err := restoreApplier(ctx, s, status); err != nil {
+				return err
+			}
 		}
 		if status != nil && !status.SQLRunning {
 			applied, err := retrievedApplied(ctx, s)
@@ -35,4 +42,56 @@ func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 		}
 		return applyAll(ctx, s, gtids, timeout)
 	})
+}
+
+// noFilters takes away each rule by which an applier leaves out or changes what it has received.
+const noFilters = `CHANGE REPLICATION FILTER REPLICATE_DO_DB = (), REPLICATE_IGNORE_DB = (), REPLICATE_DO_TABLE = (), REPLICATE_IGNORE_TABLE = (),
+	REPLICATE_WILD_DO_TABLE = (), REPLICATE_WILD_IGNORE_TABLE = (), REPLICATE_REWRITE_DB = ()`
+
+// restoreApplier has the applier of a channel carry out all that it receives, at once and with all privileges, whatever somebody set for it.
+// What it has received stays, because nothing of the receiver is changed. An applier that ran goes on.
+func restoreApplier(ctx context.Context, s *conn.Session, status *mysql.Replication) error {
+	var asSet bool
+	err := s.Row(ctx, `SELECT COUNT(*) FROM performance_schema.replication_applier_configuration
+		WHERE CHANNEL_NAME = '' AND DESIRED_DELAY = 0 AND PRIVILEGE_CHECKS_USER IS NULL`, nil, &asSet)
+	if err != nil || asSet && len(status.Filters) == 0 {
+		return err
+	}
+	if err := refuseWritable(ctx, s); err != nil {
+		return err
+	}
+	if err := stopApplier(ctx, s); err != nil {
+		return err
+	}
+	if len(status.Filters) > 0 {
+		if err := s.Change(ctx, "applier/filters", noFilters); err != nil {
+			return err
+		}
+	}
+	if !asSet {
+		if err := resetApplier(ctx, s, status); err != nil {
+			return err
+		}
+	}
+	if !status.SQLRunning {
+		return nil
+	}
+	return s.Change(ctx, "applier/start", "START REPLICA SQL_THREAD")
+}
+
+// resetApplier sets the options of a stopped applier. The statement would throw the relay log away if the receiver stood still as well
+// (Reference Manual, CHANGE REPLICATION SOURCE TO): one that does is started for the time of it, as an account that no source knows, so
+// that it receives and acknowledges nothing.
+func resetApplier(ctx context.Context, s *conn.Session, status *mysql.Replication) error {
+	stands := status.IOState == mysql.IOOff
+	if stands {
+		if err := s.Change(ctx, "applier/hold-relay-log", "START REPLICA IO_THREAD USER = 'nairobi_nobody'"); err != nil {
+			return err
+		}
+	}
+	err := s.Change(ctx, "applier/options", "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 0, PRIVILEGE_CHECKS_USER = NULL")
+	if stands {
+		err = errors.Join(err, stopIOThread(ctx, s))
+	}
+	return err
 }

@@ -51,6 +51,9 @@ func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int)
 		if err := leaveSource(ctx, s); err != nil {
 			return err
 		}
+		if err := restoreApplier(ctx, s, status); err != nil {
+			return err
+		}
 		settled, err := channelSettled(ctx, s)
 		if err != nil {
 			return err
@@ -222,56 +225,6 @@ func raiseWorkers(ctx context.Context, s *conn.Session) error {
 		return err
 	}
 	return s.Change(ctx, "replicate/workers", "SET GLOBAL replica_parallel_workers = ?", applierWorkers)
-}
-
-// StopIOThread stops receiving, and with it acknowledging, and checks that it did. A member without a channel is done.
-// It works where STOP REPLICA as a whole does not: under LOCK INSTANCE FOR BACKUP (fact 13) and local row locks (fact 27).
-func (m *Member) StopIOThread(ctx context.Context) (err error) {
-	defer m.h.Annotate(&err, "stop receiving")
-	return m.h.Control(ctx, func(s *conn.Session) error { return stopIOThread(ctx, s) })
-}
-
-func stopIOThread(ctx context.Context, s *conn.Session) error {
-	status, err := observe.ReplicationStatus(ctx, s)
-	if err != nil || status == nil || status.IOState == mysql.IOOff {
-		return err
-	}
-	if err := s.Change(ctx, "replicate/stop-io", "STOP REPLICA IO_THREAD"); err != nil {
-		return err
-	}
-	if status, err = observe.ReplicationStatus(ctx, s); err == nil && status != nil && status.IOState != mysql.IOOff {
-		err = fmt.Errorf("%w: the IO thread is %s", mysql.ErrStepNotEffective, status.IOState)
-	}
-	return err
-}
-
-// stopReplica stops both threads and checks that they did.
-func stopReplica(ctx context.Context, s *conn.Session) error {
-	status, err := observe.ReplicationStatus(ctx, s)
-	if err != nil || status == nil || (status.IOState == mysql.IOOff && !status.SQLRunning) {
-		return err
-	}
-	if err := s.Change(ctx, "replicate/bound-stop", "SET GLOBAL rpl_stop_replica_timeout = ?", stopReplicaTimeout); err != nil {
-		return err
-	}
-	// It would hang behind whatever an applier waits for (fact 27).
-	if err := clearTheWay(ctx, s); err != nil {
-		return err
-	}
-	err = s.Change(ctx, "replicate/stop", "STOP REPLICA")
-	if conn.IsServerError(err, erInstanceLocked) {
-		if _, err := conn.EndSessions(ctx, s, serverLocks); err != nil {
-			return err
-		}
-		err = s.Change(ctx, "replicate/stop", "STOP REPLICA")
-	}
-	if err != nil {
-		return err
-	}
-	if status, err = observe.ReplicationStatus(ctx, s); err == nil && status != nil && (status.IOState != mysql.IOOff || status.SQLRunning) {
-		err = fmt.Errorf("%w: IO thread %s, applier running: %t", mysql.ErrStepNotEffective, status.IOState, status.SQLRunning)
-	}
-	return err
 }
 
 // WaitApplied waits until the member has executed gtids, at most timeout. It ends early with ErrApplierStopped when the

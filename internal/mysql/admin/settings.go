@@ -28,7 +28,7 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 	return m.h.Control(ctx, func(s *conn.Session) error {
 		var failures []error
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
-			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", pins[name]); err != nil && !conn.IsServerError(err, erVariableReadOnly) {
+			if err := pin(ctx, s, name, pins[name]); err != nil && !conn.IsServerError(err, erVariableReadOnly) {
 				failures = append(failures, fmt.Errorf("%s: %w", name, err))
 				if s.Broken() {
 					break
@@ -37,6 +37,14 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 		}
 		return errors.Join(failures...)
 	})
+}
+
+// pin sets one of the pins.
+func pin(ctx context.Context, s *conn.Session, name, value string) error {
+	if name == mysql.RedoLog {
+		return s.Change(ctx, "pin/"+name, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
+	}
+	return assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", value)
 }
 
 // SetRelaySync sets after how many events the relay log is synced, until the server's next start. 1 counts from the next event on, and for

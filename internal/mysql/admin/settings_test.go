@@ -31,11 +31,11 @@ func TestPins(t *testing.T) {
 		}
 	}
 	drift := map[string]string{
-		"sync_binlog": "1000", "binlog_error_action": "'IGNORE_ERROR'", "innodb_flush_log_at_trx_commit": "2", "innodb_doublewrite": "'DETECT_ONLY'", "sync_relay_log": "10000",
+		"sync_binlog": "1000", "binlog_error_action": "'IGNORE_ERROR'", "innodb_flush_log_at_trx_commit": "2", "innodb_doublewrite": "'DETECT_ONLY'",
 		"rpl_semi_sync_source_wait_point": "'AFTER_COMMIT'", "rpl_semi_sync_source_wait_no_replica": "0",
-		"rpl_semi_sync_source_timeout": "10000", "replica_net_timeout": "60",
+		"rpl_semi_sync_source_timeout": "10000", "replica_net_timeout": "60", "replica_exec_mode": "'IDEMPOTENT'", "require_secure_transport": "OFF", "init_connect": "'SELECT 1'",
 	}
-	for _, name := range slices.Sorted(maps.Keys(mysql.PinnedSettings())) {
+	for _, name := range slices.Sorted(maps.Keys(drift)) {
 		mysqltest.Exec(t, db, "SET GLOBAL "+name+" = "+drift[name])
 	}
 	wrong := map[string]string{}
@@ -44,7 +44,7 @@ func TestPins(t *testing.T) {
 			wrong[name] = want
 		}
 	}
-	if len(wrong) != len(mysql.PinnedSettings()) {
+	if len(wrong) != len(drift) || len(drift) != len(mysql.PinnedSettings())-1 { // binlog_format follows
 		t.Errorf("seen as changed: %v", wrong)
 	}
 	mysqltest.Must(t, m[1].PinSettings(ctx, wrong))
@@ -57,6 +57,18 @@ func TestPins(t *testing.T) {
 		t.Errorf("persisted: %v", persisted)
 	}
 	mysqltest.WantError(t, m[1].PinSettings(ctx, map[string]string{"sync_binlog = 1, GLOBAL max_connections": "5"}), mysql.ErrSettingRefused)
+
+	// A server that replicates refuses another binlog_format.
+	primary := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, primary, "SET GLOBAL binlog_format = STATEMENT")
+	mysqltest.Exec(t, primary, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
+	if o := m[0].Observe(ctx); o.Settings["binlog_format"] != "STATEMENT" || o.Settings[mysql.RedoLog] != "OFF" {
+		t.Errorf("binlog_format is %q, the redo log is %q", o.Settings["binlog_format"], o.Settings[mysql.RedoLog])
+	}
+	mysqltest.Must(t, m[0].PinSettings(ctx, map[string]string{"binlog_format": "ROW", mysql.RedoLog: "ON"}))
+	if o := m[0].Observe(ctx); o.Settings["binlog_format"] != "ROW" || o.Settings[mysql.RedoLog] != "ON" {
+		t.Errorf("binlog_format is %q, the redo log is %q", o.Settings["binlog_format"], o.Settings[mysql.RedoLog])
+	}
 
 	// What only a restart changes stays, and keeps nothing else from being put back.
 	m[1].WatchSettings([]string{"back_log"})

@@ -24,6 +24,9 @@ const (
 	// diskStale is the age, by the member's clock, at which a report says nothing any more. One comes every ten seconds.
 	diskStale = 2 * time.Minute
 
+	// redoLog is mysql.RedoLog as the server writes it.
+	redoLog = "Innodb_redo_log_enabled"
+
 	// never stands for the age of what has not happened.
 	never = time.Duration(-1)
 )
@@ -32,6 +35,7 @@ const (
 var statusVariables = []string{
 	"Threads_connected",
 	"Uptime",
+	redoLog,
 	"Rpl_semi_sync_replica_status",
 	"Rpl_semi_sync_source_clients",
 	"Rpl_semi_sync_source_no_times",

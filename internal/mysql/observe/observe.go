@@ -126,6 +126,9 @@ func (m *Observer) readFacts(ctx context.Context, s *conn.Session) (facts, error
 func (m *Observer) interpret(f facts, o *mysql.Observation) {
 	status := f.values[factStatus]
 	o.Settings, o.Persisted = f.values[factVariable], f.values[factPersisted]
+	if redo, known := status[redoLog]; known {
+		o.Settings[mysql.RedoLog] = redo
+	}
 	o.PersistedIgnored = o.Settings[mysql.PersistedLoad] == "OFF"
 	// Empty when performance_schema is off. The handshake's certificate is used then.
 	const asOpenSSLPrints = "Jan _2 15:04:05 2006 MST"

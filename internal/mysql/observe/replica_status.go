@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
@@ -18,11 +20,11 @@ const erApplierInit = 13124
 func ReplicationStatus(ctx context.Context, s *conn.Session) (*mysql.Replication, error) {
 	var found *mysql.Replication
 	err := s.Rows(ctx, "SHOW REPLICA STATUS", nil, func(rows *sql.Rows) error {
-		var row replicaStatus
-		if err := row.scan(rows); err != nil {
+		row, err := scanReplicaStatus(rows)
+		if err != nil {
 			return err
 		}
-		if len(row.channelName) == 0 && len(row.sourceHost) != 0 {
+		if !row.has("Channel_Name") && row.has("Source_Host") {
 			found = row.read()
 		}
 		return nil
@@ -30,86 +32,103 @@ func ReplicationStatus(ctx context.Context, s *conn.Session) (*mysql.Replication
 	return found, err
 }
 
-// replicaStatus is what is read of a row of SHOW REPLICA STATUS. The bytes are the driver's, until the next row.
-type replicaStatus struct {
-	channelName, sourceHost, sourcePort, sourceUUID, ioRunning, sqlRunning, retrieved sql.RawBytes
-	ioErrno, ioError, sqlErrno, sqlError, autoPosition, secondsBehind                 sql.RawBytes
+// replicaColumns are the columns that are read of SHOW REPLICA STATUS, besides filterColumns.
+var replicaColumns = []string{
+	"Channel_Name", "Source_Host", "Source_Port", "Source_UUID", "Source_User", "Source_SSL_Allowed", "Auto_Position", "SQL_Delay",
+	"Replica_IO_Running", "Replica_SQL_Running", "Retrieved_Gtid_Set", "Last_IO_Errno", "Last_IO_Error", "Last_SQL_Errno", "Last_SQL_Error",
+	"Seconds_Behind_Source",
 }
 
-// scan reads the present row. Columns that are not there read as empty ones.
-func (r *replicaStatus) scan(rows *sql.Rows) error {
+// filterColumns have the rules by which an applier leaves out, or changes, what it has received. Each is empty without one.
+var filterColumns = []string{
+	"Replicate_Do_DB", "Replicate_Ignore_DB", "Replicate_Do_Table", "Replicate_Ignore_Table", "Replicate_Wild_Do_Table", "Replicate_Wild_Ignore_Table",
+	"Replicate_Rewrite_DB",
+}
+
+// replicaStatus is what is read of a row of SHOW REPLICA STATUS, by column. The bytes are the driver's, until the next row.
+type replicaStatus map[string]*sql.RawBytes
+
+// scanReplicaStatus reads the present row. Columns that are not there read as empty ones.
+func scanReplicaStatus(rows *sql.Rows) (replicaStatus, error) {
 	columns, err := rows.Columns()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var other sql.RawBytes
-	into := make([]any, len(columns))
+	values := make([]sql.RawBytes, len(columns))
+	r, into := make(replicaStatus, len(replicaColumns)+len(filterColumns)), make([]any, len(columns))
 	for i, name := range columns {
-		into[i] = cmp.Or(r.column(name), &other)
+		if into[i] = &values[i]; slices.Contains(replicaColumns, name) || slices.Contains(filterColumns, name) {
+			r[name] = &values[i]
+		}
 	}
-	return rows.Scan(into...)
+	return r, rows.Scan(into...)
 }
 
-// column is where a column's value goes; nil for one that nobody reads.
-func (r *replicaStatus) column(name string) *sql.RawBytes {
-	switch name {
-	case "Channel_Name":
-		return &r.channelName
-	case "Source_Host":
-		return &r.sourceHost
-	case "Source_Port":
-		return &r.sourcePort
-	case "Source_UUID":
-		return &r.sourceUUID
-	case "Replica_IO_Running":
-		return &r.ioRunning
-	case "Replica_SQL_Running":
-		return &r.sqlRunning
-	case "Retrieved_Gtid_Set":
-		return &r.retrieved
-	case "Last_IO_Errno":
-		return &r.ioErrno
-	case "Last_IO_Error":
-		return &r.ioError
-	case "Last_SQL_Errno":
-		return &r.sqlErrno
-	case "Last_SQL_Error":
-		return &r.sqlError
-	case "Auto_Position":
-		return &r.autoPosition
-	case "Seconds_Behind_Source":
-		return &r.secondsBehind
+// text is what a column holds.
+func (r replicaStatus) text(column string) string {
+	if value := r[column]; value != nil {
+		return string(*value)
 	}
-	return nil
+	return ""
+}
+
+// has says whether a column holds anything.
+func (r replicaStatus) has(column string) bool { return r[column] != nil && len(*r[column]) > 0 }
+
+// tampering finds what somebody changed of the channel.
+func (r replicaStatus) tampering() mysql.Tampering {
+	var found mysql.Tampering
+	for _, column := range filterColumns {
+		if r.has(column) {
+			found.Filters = append(found.Filters, column+" is "+r.text(column))
+		}
+	}
+	for _, option := range []struct{ column, want string }{
+		{"Auto_Position", "1"}, {"SQL_Delay", "0"}, {"Source_SSL_Allowed", "Yes"}, {"Source_User", mysql.ReplicationUser},
+	} {
+		if have := r.text(option.column); have != option.want {
+			found.Options = append(found.Options, option.column+" is "+cmp.Or(have, "empty"))
+		}
+	}
+	return found
 }
 
 // read copies and interprets the row.
-func (r *replicaStatus) read() *mysql.Replication {
+func (r replicaStatus) read() *mysql.Replication {
+	errno := number(r.text("Last_IO_Errno"))
 	read := &mysql.Replication{
-		SourceHost:   string(r.sourceHost),
-		SourcePort:   number(string(r.sourcePort)),
-		SourceUUID:   string(r.sourceUUID),
-		SQLRunning:   string(r.sqlRunning) == "Yes",
-		Retrieved:    conn.Compact(string(r.retrieved)),
-		LastIOError:  string(r.ioError),
-		SourceIsFull: number(string(r.ioErrno)) == conn.ErTooManyConnections,
-		LastSQLError: string(r.sqlError),
-		AutoPosition: string(r.autoPosition) == "1",
+		SourceHost:   r.text("Source_Host"),
+		SourcePort:   number(r.text("Source_Port")),
+		SourceUUID:   r.text("Source_UUID"),
+		SQLRunning:   r.text("Replica_SQL_Running") == "Yes",
+		Retrieved:    conn.Compact(r.text("Retrieved_Gtid_Set")),
+		LastIOError:  r.text("Last_IO_Error"),
+		LastSQLError: r.text("Last_SQL_Error"),
 		IOState:      mysql.IOOff,
 
 		SourceSilence:   never,
-		ReceiverRetries: receiverRetries(number(string(r.ioErrno))),
-		RelayLogMissing: number(string(r.sqlErrno)) == erApplierInit,
+		ReceiverRetries: receiverRetries(errno),
+		SourceRefusal:   mysql.SourceRefusal{SourceIsFull: errno == conn.ErTooManyConnections, AccountRefused: accountRefused(errno, r.text("Last_IO_Error"))},
+		RelayLogMissing: number(r.text("Last_SQL_Errno")) == erApplierInit,
+		Tampering:       r.tampering(),
 	}
-	switch string(r.ioRunning) {
+	switch r.text("Replica_IO_Running") {
 	case "Yes":
 		read.IOState = mysql.IOOn
 	case "Connecting":
 		read.IOState = mysql.IOConnecting
 	}
+	if read.IOState != mysql.IOOn {
+		// In front of it MySQL says whom it asked how often, which changes with every attempt.
+		_, message, found := strings.Cut(read.LastIOError, "Message: ")
+		read.ConnectError = message
+		if !found {
+			read.ConnectError = read.LastIOError
+		}
+	}
 	// NULL while a thread is not running. Zero only says that everything received is applied: a source that went silent
 	// shows in IOState after replica_net_timeout, not here.
-	if lag, err := strconv.ParseFloat(string(r.secondsBehind), 64); err == nil {
+	if lag, err := strconv.ParseFloat(r.text("Seconds_Behind_Source"), 64); err == nil {
 		read.LagSeconds = &lag
 	}
 	return read

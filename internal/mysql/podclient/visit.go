@@ -68,6 +68,9 @@ type ServerState struct {
 	Following bool
 	Lag       time.Duration
 	LagKnown  bool
+	// Voters are those that the server's membership row names, and Filters the rules by which its applier leaves out or changes what it
+	// receives.
+	Voters, Filters []string
 	// Executed and Purged are GTID sets as text.
 	Executed, Purged string
 }
@@ -85,7 +88,11 @@ func (v *Visit) State(ctx context.Context) (ServerState, error) {
 	if err != nil {
 		return state, fmt.Errorf("read the state of replication: %w", err)
 	}
+	if row, known := observe.ReadMembership(ctx, v.s); known && row != nil {
+		state.Voters = row.Voters
+	}
 	if r := replication; r != nil {
+		state.Filters = r.Filters
 		state.Following = r.IOState == mysql.IOOn && r.SQLRunning
 		if r.LagSeconds != nil {
 			state.Lag, state.LagKnown = time.Duration(*r.LagSeconds*float64(time.Second)), true

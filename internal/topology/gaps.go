@@ -1,0 +1,69 @@
+package topology
+
+import "strings"
+
+// Gap is remembered of a replica that may hold other data than its GTIDs say: what its applier left out or changed counts as executed.
+// Only a copy of another member's data fills it. The zero value is none.
+type Gap struct {
+	// Why says what the applier did, for people.
+	Why string `json:"why,omitempty"`
+	// After identifies the member's last CLONE when the gap was found, see Clone.Began, and Volume is the incarnation of its volume: after
+	// another CLONE, and on another volume, there is no gap.
+	After  string `json:"after,omitempty"`
+	Volume int    `json:"volume,omitempty"`
+}
+
+func (g Gap) found() bool { return g.Why != "" }
+
+// looseApplier is the variable with which an applier passes over rows that are missing, or there already.
+const looseApplier = "replica_exec_mode"
+
+// leavesOut says how a member's applier treats what it receives otherwise than the source did.
+func (m *Member) leavesOut() []string {
+	if m.SQL.Replication == nil {
+		return nil
+	}
+	why := m.SQL.Replication.Filters
+	if m.drifted(looseApplier) {
+		why = append(why[:len(why):len(why)], looseApplier+" is not STRICT")
+	}
+	return why
+}
+
+// gap returns the gap of a member, which it has had or gets now.
+func (r ClusterRecord) gap(m *Member) Gap {
+	rec := r.Members[m.Name]
+	if why := m.leavesOut(); len(why) > 0 && !rec.Gap.found() {
+		return Gap{Why: strings.Join(why, ", "), After: m.lastClone(), Volume: rec.Volume}
+	}
+	return rec.Gap
+}
+
+// recordGaps remembers the members that have a gap, and forgets those that were filled. It comes before everything else: a promotion takes
+// the replication filters away with the channel.
+func (p *pass) recordGaps() {
+	for name, m := range p.Members {
+		rec := p.plan.Records.Members[name]
+		gap := p.plan.Records.gap(m)
+		if len(m.leavesOut()) == 0 && (m.clonedAfter(gap.After) || rec.Volume != gap.Volume) {
+			gap = Gap{}
+		}
+		if m.verified() && !m.cloning() && gap != rec.Gap {
+			rec.Gap = gap
+			p.plan.Records.Members[name] = rec
+		}
+	}
+}
+
+// lastClone identifies the member's last CLONE; empty for none.
+func (m *Member) lastClone() string {
+	if m.SQL.Clone == nil {
+		return ""
+	}
+	return m.SQL.Clone.Began
+}
+
+// clonedAfter says whether a CLONE was completed since another one.
+func (m *Member) clonedAfter(clone string) bool {
+	return m.verified() && !m.blind() && m.SQL.Clone != nil && m.SQL.Clone.State == cloneCompleted && m.SQL.Clone.Began != clone
+}

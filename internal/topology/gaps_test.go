@@ -1,0 +1,128 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// viewOf is what a plan shows of a member.
+func viewOf(p Plan, member string) View {
+	return p.Members[slices.IndexFunc(p.Members, func(v View) bool { return v.Name == member })]
+}
+
+// leaveOut has a member's applier leave out what it receives for a database.
+func (s *scene) leaveOut(ordinal int) {
+	s.member(ordinal).SQL.Replication.Filters = []string{"Replicate_Ignore_DB is shop"}
+}
+
+// TestGapIsFilledByACopy: a replica that left something out follows as before, is read by nobody, loses its vote, is kept as a snapshot and
+// cloned; only then it is as good as the others.
+func TestGapIsFilledByACopy(t *testing.T) {
+	s := newScene()
+	s.observed.CloudReachable = true
+	s.observed.Snapshots.Known = nil
+	s.leaveOut(2)
+	m := s.member(2)
+	p, actions := s.plan()
+	if actions != "switch the acknowledgements of orders-2 off" || !told(p, v1alpha1.ReasonMemberUntrusted) || viewOf(p, "orders-2").InService {
+		t.Fatalf("planned %q, reports %v", actions, p.Degraded)
+	}
+	s.observed.Records = p.Records
+	m.SQL.Replication.Filters = nil // somebody takes it back: what was left out stays so
+	s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
+	m.SQL.SemiSync = SemiSync{}
+	s.snapshotTaken()
+	p, actions = s.plan()
+	if actions != "clone orders-2 from orders-0" && actions != "clone orders-2 from orders-1" || p.Records.Members["orders-2"].Gap.Why == "" {
+		t.Fatalf("planned %q, remembers %+v", actions, p.Records.Members["orders-2"].Gap)
+	}
+	s.observed.Records = p.Records
+	m.SQL.Clone = &Clone{State: cloneCompleted, Began: "2"}
+	p, actions = s.plan()
+	if strings.Contains(actions, "clone") || p.Records.Members["orders-2"].Gap.found() || told(p, v1alpha1.ReasonMemberUntrusted) || !viewOf(p, "orders-2").InService {
+		t.Errorf("planned %q, remembers %+v, reports %v", actions, p.Records.Members["orders-2"].Gap, p.Degraded)
+	}
+}
+
+// TestGapKeepsFromLeading: what the GTIDs of a member say is not what it holds.
+func TestGapKeepsFromLeading(t *testing.T) {
+	for name, row := range map[string]struct {
+		changed func(*scene)
+		leads   string
+	}{
+		"nobody left anything out": {func(*scene) {}, "orders-1"},
+		"one does":                 {func(s *scene) { s.leaveOut(1) }, "orders-2"},
+		"one did": {func(s *scene) {
+			s.leaveOut(1)
+			s.observed.Records = pureNext(s.desired, s.observed).Records
+			s.member(1).SQL.Replication.Filters = nil
+		}, "orders-2"},
+		"one passes over what does not fit": {func(s *scene) { s.member(1).SQL.Drifted = map[string]string{"replica_exec_mode": "STRICT"} }, "orders-2"},
+		"both do":                           {func(s *scene) { s.leaveOut(1); s.leaveOut(2) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			row.changed(s)
+			s.lose(0)
+			s.io(ioOff, 1, 2)
+			p := pureNext(s.desired, s.observed)
+			promoted := ""
+			for _, a := range planned[Promote](p) {
+				promoted = a.Member
+			}
+			if promoted != row.leads {
+				t.Errorf("%q is promoted, want %q: %v", promoted, row.leads, p.Degraded)
+			}
+			if row.leads == "" && !strings.Contains(p.Degraded[0].Message+p.Degraded[len(p.Degraded)-1].Message, "Replicate_Ignore_DB") {
+				t.Errorf("it is not said why: %v", p.Degraded)
+			}
+		})
+	}
+}
+
+// TestChangedChannelIsRestored: an option that somebody changed of a channel is set again.
+func TestChangedChannelIsRestored(t *testing.T) {
+	s := newScene()
+	if _, actions := s.plan(); actions != "" {
+		t.Fatalf("planned %q of what is well", actions)
+	}
+	s.member(1).SQL.Replication.Options = []string{"SQL_Delay is 86400"}
+	if _, actions := s.plan(); actions != "replicate orders-1 from orders-0" {
+		t.Errorf("planned %q", actions)
+	}
+}
+
+// TestRefusedAccountIsRestored: a primary that refuses the account of its replicas takes it again; and status says what MySQL said.
+func TestRefusedAccountIsRestored(t *testing.T) {
+	s := newScene()
+	s.io(ioConnecting, 1, 2)
+	for _, i := range []int{1, 2} {
+		s.member(i).SQL.Replication.SourceRefusal = mysql.SourceRefusal{AccountRefused: true, ConnectError: "Access denied for user. Account is locked."}
+	}
+	p, actions := s.plan()
+	if actions != "put back the account nairobi_replication on orders-0, which refuses its replicas" {
+		t.Errorf("planned %q", actions)
+	}
+	if step := viewOf(p, "orders-1").Step.Message; step != "connecting to orders-0: Access denied for user. Account is locked." {
+		t.Errorf("it says %q", step)
+	}
+	s.member(1).SQL.Replication.SourceHost, s.member(2).SQL.Replication.SourceHost = "10.0.0.9", "10.0.0.9"
+	if _, actions := s.plan(); strings.Contains(actions, "account") {
+		t.Errorf("planned %q for what another source refuses", actions)
+	}
+}
+
+// TestStatementsExpose: what replicas make of a statement need not be what the primary made of it.
+func TestStatementsExpose(t *testing.T) {
+	var h CommitHistory
+	s := newScene()
+	s.member(0).SQL.Drifted = map[string]string{mysql.BinlogFormat: "ROW"}
+	h.Record(&s.observed)
+	if e := s.observed.Exposure; e.Cause.Kind != CauseStatements {
+		t.Errorf("exposed because %+v", e.Cause)
+	}
+}

@@ -109,7 +109,7 @@ func around() []group {
 		},
 		{
 			class:    Operators,
-			reason:   "plug-ins, components and start-up statements could run code beside the operator; do it with SQL on the primary instead",
+			reason:   "plug-ins, components and start-up statements could run code beside the operator; install plug-ins and components with SQL on the primary instead",
 			names:    `early_plugin_load init_file init_connect archive blackhole federated ngram`,
 			families: []string{"plugin", "component", "ndb"},
 		},

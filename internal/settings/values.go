@@ -61,6 +61,10 @@ func values() []valueRule {
 			words: "must be FILE or NONE: files are rotated, and LOAD_FILE reads them; the log tables grow for ever, and nobody can empty them on a replica",
 		},
 		{
+			names: "performance_schema_setup_actors_size", like: `-1|1[6-9]|[2-9][0-9]|[1-9][0-9]{2,3}`,
+			words: "must be at least 16, or -1 for no fixed size: the operator names the memory of each mysqld there, without which it does not know what a replica has acknowledged",
+		},
+		{
 			names: lists, like: `[^ ]*`,
 			words: "is a list: write it without blanks",
 		},

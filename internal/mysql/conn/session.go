@@ -93,6 +93,7 @@ var sessionSettings = map[string]string{
 	"max_join_size":            unlimited,
 	"sql_big_selects":          "1",
 	"sql_safe_updates":         "0",
+	"character_set_filesystem": "'binary'", // else names of files in statements are converted to it
 }
 
 // unlogged keeps a session out of the general query log, and out of the slow query log, which takes nothing that examines fewer rows.

@@ -184,7 +184,7 @@ func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*topology.ClusterRecord){
 		"too long": func(r *topology.ClusterRecord) {
-			r.Members["orders-0"] = topology.MemberRecord{Shortfall: topology.Shortfall{Tail: strings.Repeat("x"}, records.MaxRecords)}
+			r.Members["orders-0"] = topology.MemberRecord{Shortfall: topology.Shortfall{Tail: strings.Repeat("x", records.MaxRecords)}}
 		},
 		"too many held": func(r *topology.ClusterRecord) { r.Held = make([]string, records.MaxListed+1) },
 	} {

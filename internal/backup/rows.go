@@ -19,7 +19,7 @@ const (
 	headLimit = 32 << 20
 	// tailLength holds the last line of a dump.
 	tailLength = 256
-	// nameLimit is how much of a statement is looked at to find the table: two quoted names of 64 characters of up to 3
+	// nameLimit is how much of a statement is looked at to find the table: a quoted name of 64 characters of up to 3
 	// bytes, each of them possibly a doubled backquote.
 	nameLimit = 1024
 	// definitionLimit bounds a CREATE TABLE, in bytes: thousands of columns and partitions.
@@ -36,7 +36,8 @@ type dumpReader struct {
 	state lexState
 	line  []byte // the beginning of the present line, while it is not clear what it is
 
-	making statement // of the table that the dump is about to make
+	making  statement // of the table that the dump is about to make
+	listing columnList
 
 	database string
 	current  *TableRows
@@ -59,6 +60,13 @@ type statement struct {
 	skip  bool // the next byte is after a backslash
 }
 
+// columnList is what is between the table's name and the rows of an INSERT. mysqldump names all columns of a table that has a generated or
+// an invisible one: up to 4096 names of 64 characters.
+type columnList struct {
+	quoted, inside bool   // in backquotes, in parentheses
+	verb           []byte // what is outside of the parentheses
+}
+
 // createdTable is a table that the dump makes, with a checksum of how.
 type createdTable struct{ Database, Table, sum string }
 
@@ -67,6 +75,7 @@ type lexState int
 const (
 	lineStart lexState = iota // collecting a line's beginning
 	skipLine                  // to the end of the line
+	inColumns                 // after INSERT INTO and the table's name, up to VALUES
 	values                    // after INSERT INTO … VALUES, outside of quotes
 	inQuotes                  // inside '…'
 	escaped                   // after a backslash inside '…'
@@ -149,6 +158,8 @@ func (d *dumpReader) step(b []byte) []byte {
 		return b[1:]
 	case inQuotes:
 		return d.quoted(b)
+	case inColumns:
+		return d.columns(b)
 	case values:
 		return d.tuples(b)
 	case inTable:
@@ -284,8 +295,8 @@ func couldMatter(line []byte) bool {
 // beginInsert finds the table of an INSERT. Names may hold line breaks.
 func (d *dumpReader) beginInsert(b []byte, took int, whole bool) []byte {
 	name, rest, ok := load.Identifier(d.line[len(insertInto)-1:])
-	const verb = " VALUES "
-	if i := bytes.Index(rest, []byte(verb)); ok && i >= 0 && onlyColumns(rest[:i]) {
+	switch {
+	case ok:
 		key := d.database + "\x00" + name
 		n, known := d.index[key]
 		if !known {
@@ -293,27 +304,47 @@ func (d *dumpReader) beginInsert(b []byte, took int, whole bool) []byte {
 			d.index[key] = n
 			d.tables = append(d.tables, TableRows{Database: d.database, Table: name})
 		}
-		d.current, d.depth, d.state = &d.tables[n], 0, values
-		// What was collected beyond VALUES is read again, as values.
-		beyond := len(rest) - i - len(verb)
+		d.current, d.depth, d.state = &d.tables[n], 0, inColumns
+		d.listing = columnList{verb: d.listing.verb[:0]}
 		d.line = d.line[:0]
-		return b[took-beyond:]
-	}
-	if len(d.line) >= nameLimit {
-		d.failure = fmt.Errorf("%w: an INSERT of the dump is not understood", ErrIncomplete)
+		return b[took-len(rest):] // what was collected beyond the name is read again
+	case len(d.line) >= nameLimit:
+		d.failure = errInsert
 		return nil
-	}
-	if whole {
+	case whole:
 		d.line = append(d.line, '\n')
 		return b[took+1:]
 	}
 	return nil
 }
 
-// onlyColumns says whether what is between a table's name and VALUES is nothing, or a list of columns.
-func onlyColumns(b []byte) bool {
-	b = bytes.TrimSpace(b)
-	return len(b) == 0 || b[0] == '('
+var errInsert = fmt.Errorf("%w: an INSERT of the dump is not understood", ErrIncomplete)
+
+// columns reads up to the rows of an INSERT. Between the table's name and VALUES is nothing, or a list of columns.
+func (d *dumpReader) columns(b []byte) []byte {
+	const verb = "VALUES "
+	l := &d.listing
+	for i, c := range b {
+		switch {
+		case l.inside && c == '`': // a doubled one is the end and the beginning
+			l.quoted = !l.quoted
+		case l.quoted:
+		case c == '(':
+			l.inside = true
+		case c == ')':
+			l.inside = false
+		case !l.inside:
+			if l.verb = append(l.verb, c); string(bytes.TrimLeft(l.verb, " ")) == verb {
+				d.state = values
+				return b[i+1:]
+			}
+			if len(l.verb) > 2*len(verb) {
+				d.failure = errInsert
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // end says whether what was read is a whole dump.

@@ -33,6 +33,7 @@ func TestRowsAreCountedWhateverTheyHold(t *testing.T) {
 		"awkward strings":         {`INSERT INTO ` + "`t`" + ` VALUES (1,'),('),(2,'\'),('),(3,'\\'),(4,'a;\n'),(5,_binary '\0(\'');` + "\n", "d.t=5"},
 		"numbers":                 {"INSERT INTO `t` VALUES (1,-2.5e10,0x622827292C28),(1,0,0xFF);\n", "d.t=2"},
 		"columns":                 {"INSERT INTO `t` (`a`, `VALUES (`) VALUES (1,2);\n", "d.t=1"},
+		"thousands of columns":    {"INSERT INTO `t` (" + strings.Repeat("`a``) VALUES (1),(`, ", 4000) + "`z`) VALUES (1),(2);\nINSERT INTO `t` (`a`) VALUES (3);\n", "d.t=3"},
 		"a backquote":             {"INSERT INTO `a``b` VALUES (1);\n", "d.a`b=1"},
 		"a line break":            {"INSERT INTO `a\nb` VALUES (1),(2);\n", "d.a\nb=2"},
 		"another database":        {"INSERT INTO `t` VALUES (1);\nUSE `e`;\nINSERT INTO `t` VALUES (1),(2);\n", "d.t=1 e.t=2"},

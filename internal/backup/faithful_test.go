@@ -1,0 +1,40 @@
+package backup
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestWhatMysqldumpOrALoadGetsWrong has what depends on settings of the source, or on how values are written: the answer to each query has to be
+// the same on both servers.
+func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
+	w := theWorld(t)
+	from := w.source(t, map[string]string{"sql_quote_show_create": "OFF", "show_create_table_verbosity": "ON", "show_gipk_in_create_table_and_information_schema": "OFF", "sql_mode": "ALLOW_INVALID_DATES"})
+	var columns []string
+	for i := range 60 {
+		columns = append(columns, fmt.Sprintf("`a column with a rather long name ) VALUES (%d` INT DEFAULT %d", i, i))
+	}
+	wide := strings.Join(columns, ", ")
+	rows := []struct{ name, make, ask string }{
+		{"wide tables whose columns are all named", "CREATE DATABASE s; CREATE TABLE s.gen (id INT PRIMARY KEY, g INT AS (id * 2) STORED, " + wide + "); INSERT INTO s.gen (id) VALUES (1), (2); CREATE TABLE s.inv (id INT PRIMARY KEY, v INT DEFAULT 7 INVISIBLE, " + wide + "); INSERT INTO s.inv (id) VALUES (1); " +
+			"SET sql_generate_invisible_primary_key = ON; CREATE TABLE s.gipk (" + wide + "); INSERT INTO s.gipk () VALUES (), (); SET sql_generate_invisible_primary_key = OFF", "SELECT id, g FROM s.gen; SELECT id, v FROM s.inv; SELECT my_row_id FROM s.gipk; SET show_gipk_in_create_table_and_information_schema = ON; SHOW CREATE TABLE s.gipk"},
+	}
+	for _, row := range rows {
+		if _, err := from.SQL(t.Context(), row.make); err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+	}
+	target, named, left := w.roundTrip(t, from, nil)
+	if len(named)+len(left) > 0 {
+		t.Errorf("named are %v, left out %v", named, left)
+	}
+	for _, row := range rows {
+		if want, got := sql(t, from, printed+row.ask), sql(t, target, printed+row.ask); want == "" || got != want {
+			t.Errorf("%s: restored is\n%s\nof\n%s", row.name, got, want)
+		}
+	}
+}
+
+// printed has both servers print in the same way.
+const printed = "SET sql_quote_show_create = ON, show_create_table_verbosity = OFF, sql_mode = ''; "

@@ -2,12 +2,14 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -52,7 +54,10 @@ func (l loading) run(ctx context.Context, v *podclient.Visit) error {
 	var building atomic.Int32
 	stop := l.watch(ctx, cancel, &taken, func() bool { return building.Load() > 0 && answers(ctx, v) })
 	defer stop()
-	dump := &counting{r: stream, n: &taken}
+	dump, err := lenient(&counting{r: stream, n: &taken})
+	if err != nil {
+		return err
+	}
 	err = l.feed(ctx, func(c *mysqlClient) error {
 		if l.manifest.FormatVersion == formatInDump { // with triggers and programs among the tables, in an order that matters
 			_, err := io.CopyBuffer(struct{ io.Writer }{c}, dump, make([]byte, 256<<10))
@@ -65,6 +70,24 @@ func (l loading) run(ctx context.Context, v *podclient.Visit) error {
 		return cause
 	}
 	return err
+}
+
+// headerLength is in which part of a dump mysqldump sets the SQL mode, in bytes: after two lines with names of servers.
+const headerLength = 8 << 10
+
+// lenient makes podclient.RowMode the SQL mode that a dump sets: the one of mysqldump refuses dates, or changes them, that servers
+// take with ALLOW_INVALID_DATES.
+func lenient(dump io.Reader) (io.Reader, error) {
+	head := make([]byte, headerLength)
+	n, err := io.ReadFull(dump, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	before, after, _ := bytes.Cut(head[:n], []byte("SQL_MODE='NO_AUTO_VALUE_ON_ZERO'"))
+	if len(after) > 0 {
+		before = slices.Concat(before, []byte("SQL_MODE='"+podclient.RowMode+"'"))
+	}
+	return io.MultiReader(bytes.NewReader(slices.Concat(before, after)), dump), nil
 }
 
 const (

@@ -20,6 +20,7 @@ func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
 		{"wide tables whose columns are all named", "CREATE DATABASE s; CREATE TABLE s.gen (id INT PRIMARY KEY, g INT AS (id * 2) STORED, " + wide + "); INSERT INTO s.gen (id) VALUES (1), (2); CREATE TABLE s.inv (id INT PRIMARY KEY, v INT DEFAULT 7 INVISIBLE, " + wide + "); INSERT INTO s.inv (id) VALUES (1); " +
 			"SET sql_generate_invisible_primary_key = ON; CREATE TABLE s.gipk (" + wide + "); INSERT INTO s.gipk () VALUES (), (); SET sql_generate_invisible_primary_key = OFF", "SELECT id, g FROM s.gen; SELECT id, v FROM s.inv; SELECT my_row_id FROM s.gipk; SET show_gipk_in_create_table_and_information_schema = ON; SHOW CREATE TABLE s.gipk"},
 		{"dates that there are not", "CREATE TABLE s.dates (id INT PRIMARY KEY, d DATE DEFAULT '2024-02-31', t DATETIME, KEY (d)); INSERT INTO s.dates VALUES (1, DEFAULT, '2023-04-31 10:00:00'), (2, '2023-02-30', '0000-00-00 00:00:00')", "SELECT id, d, t FROM s.dates; SHOW CREATE TABLE s.dates"},
+		{"accounts", "CREATE USER reader IDENTIFIED BY 'x'; GRANT SELECT (id), INSERT ON s.dates TO reader; GRANT EXECUTE ON s.* TO reader", "SET sql_quote_show_create = ON; SHOW GRANTS FOR reader"},
 	}
 	for _, row := range rows {
 		if _, err := from.SQL(t.Context(), row.make); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // stderrKept is how much of a program's complaints is told, in bytes.
@@ -27,7 +28,7 @@ func (c Credentials) DumpArguments(host string, databases []string) []string {
 		"--skip-triggers", "--ignore-views", "--hex-blob", "--no-tablespaces", "--default-character-set=utf8mb4",
 		"--max-allowed-packet=1G", "--net-buffer-length=1M",
 		// Its own look for a moment in which nothing commits must not hold the others up for long.
-		"--init-command="+conn.WholeReads+", SESSION lock_wait_timeout = 10", "--ignore-table="+ownDatabase+".recovery",
+		"--init-command="+conn.WholeReads+podclient.Printing+", SESSION lock_wait_timeout = 10", "--ignore-table="+ownDatabase+".recovery",
 		"--databases", "--"), databases...)
 }
 

@@ -33,7 +33,7 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("list the accounts: %w", err)
 	}
 	// Hashes hold every byte there is.
-	if err := v.exec(ctx, "SET SESSION print_identified_with_as_hex = ON"); err != nil {
+	if err := v.exec(ctx, printing+", SESSION print_identified_with_as_hex = ON"); err != nil {
 		return nil, fmt.Errorf("prepare to read the accounts: %w", err)
 	}
 	var create, grant, defaults []string

@@ -168,18 +168,27 @@ func compareDefinitions(ctx context.Context, v *podclient.Visit, want definition
 	}
 	d := newDiffer(left...)
 	d.definitions(want.Definitions, have)
+	sums := map[podclient.Table]string{}
+	var tables []podclient.Table
 	for _, t := range want.Tables {
 		substituted := fmt.Sprintf("table %s.%s (", t.Database, t.Table)
 		if slices.ContainsFunc(named, func(l podclient.LeftOut) bool { return strings.HasPrefix(l.What, substituted) }) {
 			continue
 		}
-		create, err := v.Inventory().Table(ctx, t.Database, t.Table)
+		table := podclient.Table{Database: t.Database, Name: t.Table}
+		sums[table], tables = t.Sum, append(tables, table)
+	}
+	err = v.Inventory().ShowTables(ctx, tables, func(t podclient.Table, create string, err error) error {
 		if err != nil {
-			return 0, fmt.Errorf("%w: read how %s.%s is made: %w", ErrDiffers, t.Database, t.Table, err)
+			return fmt.Errorf("%w: read how %s.%s is made: %w", ErrDiffers, t.Database, t.Name, err)
 		}
-		if d.compared++; definitionSum(create) != t.Sum {
-			d.differences = append(d.differences, fmt.Sprintf("table %s.%s is another", t.Database, t.Table))
+		if d.compared++; definitionSum(create) != sums[t] {
+			d.differences = append(d.differences, fmt.Sprintf("table %s.%s is another", t.Database, t.Name))
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
 	return d.compared, d.err()
 }

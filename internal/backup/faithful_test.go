@@ -21,6 +21,8 @@ func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
 			"SET sql_generate_invisible_primary_key = ON; CREATE TABLE s.gipk (" + wide + "); INSERT INTO s.gipk () VALUES (), (); SET sql_generate_invisible_primary_key = OFF", "SELECT id, g FROM s.gen; SELECT id, v FROM s.inv; SELECT my_row_id FROM s.gipk; SET show_gipk_in_create_table_and_information_schema = ON; SHOW CREATE TABLE s.gipk"},
 		{"dates that there are not", "CREATE TABLE s.dates (id INT PRIMARY KEY, d DATE DEFAULT '2024-02-31', t DATETIME, KEY (d)); INSERT INTO s.dates VALUES (1, DEFAULT, '2023-04-31 10:00:00'), (2, '2023-02-30', '0000-00-00 00:00:00')", "SELECT id, d, t FROM s.dates; SHOW CREATE TABLE s.dates"},
 		{"accounts", "CREATE USER reader IDENTIFIED BY 'x'; GRANT SELECT (id), INSERT ON s.dates TO reader; GRANT EXECUTE ON s.* TO reader", "SET sql_quote_show_create = ON; SHOW GRANTS FOR reader"},
+		{"characters of four bytes in expressions", "SET NAMES utf8mb4; CREATE TABLE s.smile (id INT PRIMARY KEY, v VARCHAR(20) CHARACTER SET utf8mb4 DEFAULT (CONCAT('\U0001f600', 'x')), CONSTRAINT smile CHECK (v <> '\U0001f601')) CHARSET utf8mb3; INSERT INTO s.smile (id) VALUES (1)",
+			"SET NAMES utf8mb4; SELECT id, HEX(v) FROM s.smile; SET character_set_results = NULL; SHOW CREATE TABLE s.smile"},
 	}
 	for _, row := range rows {
 		if _, err := from.SQL(t.Context(), row.make); err != nil {

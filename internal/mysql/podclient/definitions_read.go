@@ -43,6 +43,12 @@ const Printing = ", SESSION sql_quote_show_create = ON, SESSION show_gipk_in_cre
 // printing is the statement that sets Printing.
 const printing = "SET SESSION sql_mode = ''" + Printing
 
+// unconverted has the server send text as it keeps it, and converted in UTF-8 again.
+const (
+	unconverted = "SET SESSION character_set_results = NULL"
+	converted   = "SET SESSION character_set_results = utf8mb4"
+)
+
 // Inventory is what a server holds beside tables, rows and accounts.
 type Inventory struct{ v *Visit }
 
@@ -160,7 +166,7 @@ func (r *definitionReader) programs(ctx context.Context) error {
 		}
 	}
 	// A body is in the character set of whoever made it, and must not be converted.
-	if err := r.all(ctx, "SET SESSION character_set_results = NULL", ignoreRow); err != nil {
+	if err := r.all(ctx, unconverted, ignoreRow); err != nil {
 		return err
 	}
 	for i := range r.found.Programs {
@@ -168,7 +174,7 @@ func (r *definitionReader) programs(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", r.found.Programs[i].Title(), err)
 		}
 	}
-	return r.all(ctx, "SET SESSION character_set_results = utf8mb4", ignoreRow)
+	return r.all(ctx, converted, ignoreRow)
 }
 
 func ignoreRow(*sql.Rows) error { return nil }
@@ -315,11 +321,23 @@ func (r *definitionReader) broken(ctx context.Context) (why string, err error) {
 	return why, err
 }
 
-// Table is what SHOW CREATE TABLE prints of a table, after Definitions.
-func (i Inventory) Table(ctx context.Context, database, table string) (string, error) {
-	var name, create string
-	err := i.v.s.Row(ctx, "SHOW CREATE TABLE "+conn.QuoteName(database)+"."+conn.QuoteName(table), nil, &name, &create)
-	return create, err
+// ShowTables calls show with what SHOW CREATE TABLE prints of each table, the same on every server, or with why it prints nothing. What is
+// printed is what mysqldump writes: the server takes it for utf8mb3 and keeps characters of four bytes in it, as in a CHECK; converted
+// to utf8mb4 they become question marks.
+func (i Inventory) ShowTables(ctx context.Context, tables []Table, show func(t Table, create string, err error) error) error {
+	for _, statement := range []string{printing, unconverted} {
+		if err := i.v.exec(ctx, statement); err != nil {
+			return fmt.Errorf("prepare to read how tables are made: %w", err)
+		}
+	}
+	for _, t := range tables {
+		var name, create string
+		err := i.v.long(ctx, "SHOW CREATE TABLE "+t.quoted(), &name, &create)
+		if err := show(t, create, err); err != nil {
+			return err
+		}
+	}
+	return i.v.exec(ctx, converted)
 }
 
 // Sum sums up the databases, tablespaces, views and stored programs of the server, as the session's snapshot shows them where it has one. As long

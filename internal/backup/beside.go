@@ -8,19 +8,21 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
-// ErrMoved: the server went on although it was locked, so that what was read does not belong together.
-var ErrMoved = errors.New("the server did not stand still while the dump began")
+// ErrMoved: the server was changed, so that what was read does not belong together. Another dump helps.
+var ErrMoved = errors.New("what was dumped is not of one moment")
 
-// beside is what a server holds beside its tables. It is read before the server stands still: thousands of accounts or views take
+// beside is what a server holds beside its tables, and how these are made. It is read before the server stands still: thousands of accounts or views take
 // seconds. Sums of what it was read from say later whether it is still the same; without them it is read then.
 type beside struct {
 	accounts                    []string
 	definitions                 podclient.Definitions
 	accountsSum, definitionsSum string
+	// tables are how the tables are made: before the moment, and after look in it. It is nil where that took too long.
+	tables tableSums
 }
 
-// readBeside reads what can be read now.
-func readBeside(ctx context.Context, v *podclient.Visit) beside {
+// readBeside reads what can be read now, with how tables are made.
+func readBeside(ctx context.Context, v *podclient.Visit, tables []podclient.Table) beside {
 	var b beside
 	if sum, err := v.AccountsSum(ctx); err == nil {
 		if statements, err := v.Accounts(ctx); err == nil {
@@ -30,6 +32,15 @@ func readBeside(ctx context.Context, v *podclient.Visit) beside {
 	if sum, err := v.Inventory().Sum(ctx); err == nil {
 		if found, err := v.Inventory().Definitions(ctx); err == nil {
 			b.definitions, b.definitionsSum = found, sum
+		}
+	}
+	if len(tables) > 0 {
+		err := v.Within(ctx, sizeTime, func(ctx context.Context) (err error) {
+			b.tables, err = sumTables(ctx, v, tables)
+			return err
+		})
+		if err != nil {
+			b.tables = nil
 		}
 	}
 	return b
@@ -47,17 +58,20 @@ func (b *beside) accountsNow(ctx context.Context, v *podclient.Visit) ([]string,
 	return v.Accounts(ctx)
 }
 
-// look brings the definitions to those of the moment that the session's snapshot shows, by another connection where they are others.
-func (b *beside) look(ctx context.Context, v *podclient.Visit, connect func(context.Context) (*podclient.Visit, error)) error {
-	moment, err := v.Inventory().Sum(ctx)
-	if err != nil || moment == b.definitionsSum {
-		return err
-	}
+// look brings the definitions to those of the moment that the session's snapshot shows, by another connection.
+func (b *beside) look(ctx context.Context, v *podclient.Visit, tables map[podclient.Table]bool, connect func(context.Context) (*podclient.Visit, error)) error {
 	other, err := connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer other.Close()
+	if err := b.tables.look(ctx, tables, other); err != nil {
+		return err
+	}
+	moment, err := v.Inventory().Sum(ctx)
+	if err != nil || moment == b.definitionsSum {
+		return err
+	}
 	if b.definitions, err = other.Inventory().Definitions(ctx); err != nil {
 		return err
 	}

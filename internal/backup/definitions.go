@@ -1,8 +1,12 @@
 package backup
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +26,39 @@ type tableDefinition struct {
 	Database string `json:"database"`
 	Table    string `json:"table"`
 	Sum      string `json:"sum"`
+}
+
+// tableSums are checksums of what SHOW CREATE TABLE prints of tables.
+type tableSums map[podclient.Table]string
+
+// sumTables reads how tables are made, but for those that are gone.
+func sumTables(ctx context.Context, v *podclient.Visit, tables []podclient.Table) (tableSums, error) {
+	all := tableSums{}
+	err := v.Inventory().ShowTables(ctx, tables, func(t podclient.Table, create string, err error) error {
+		switch {
+		case errors.Is(err, podclient.ErrTableGone):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read how %s.%s is made: %w", t.Database, t.Name, err)
+		}
+		all[podclient.Table{Database: t.Database, Name: t.Name}] = definitionSum(create)
+		return nil
+	})
+	return all, err
+}
+
+// look reads how the tables of the moment are made, which no snapshot shows: they are the same as in the moment when they were the same
+// before it. It is read soon after that; mysqldump comes to the last table hours later.
+func (s *tableSums) look(ctx context.Context, moment map[podclient.Table]bool, v *podclient.Visit) error {
+	before := *s
+	now, err := sumTables(ctx, v, slices.Collect(maps.Keys(moment)))
+	for t, sum := range now {
+		if before != nil && before[t] != sum {
+			return fmt.Errorf("%w: %s.%s was made or altered while the dump began", ErrMoved, t.Database, t.Name)
+		}
+	}
+	*s = now
+	return err
 }
 
 // autoIncrement is the counter of a table: a load raises it to the highest value, which an UPDATE does not.

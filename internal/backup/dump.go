@@ -304,7 +304,7 @@ func (d *dump) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.freezing.Store(true)
-	d.beside = readBeside(ctx, d.viewer)
+	d.beside = readBeside(ctx, d.viewer, d.sizes)
 	frozen, thaw, databases, err := d.freeze(ctx)
 	if err != nil {
 		return err
@@ -362,7 +362,7 @@ func (d *dump) look(ctx context.Context, accounts []byte) error {
 	if d.manifest.Accounts, err = d.pack(ctx, "accounts.json", bytes.NewReader(accounts)); err != nil {
 		return err
 	}
-	if err := d.beside.look(ctx, d.viewer, d.o.Member.Connect); err != nil {
+	if err := d.beside.look(ctx, d.viewer, d.tables, d.o.Member.Connect); err != nil {
 		return err
 	}
 	if d.manifest.LeftOut, err = d.beside.leftOut(ctx, d.viewer); err != nil {

@@ -91,11 +91,17 @@ func (d *dump) sample(ctx context.Context, t podclient.Table, limit time.Duratio
 	return s, err
 }
 
-// compare holds the dump against what the server said of the same moment: the tables that it held, and the rows of some.
+// compare holds the dump against what the server said of the same moment: the tables that it held and how they were made, and the rows of some.
+// A table that was altered before mysqldump read it is dumped with that, also where its rows are those of the moment: the statement
+// could not be replayed on it.
 func (d *dump) compare() error {
 	made := map[podclient.Table]bool{}
-	for _, t := range d.reader.created {
-		made[podclient.Table{Database: t.Database, Name: t.Table}] = true
+	for _, c := range d.reader.created {
+		t := podclient.Table{Database: c.Database, Name: c.Table}
+		made[t] = true
+		if sum, known := d.beside.tables[t]; known && sum != c.sum {
+			return fmt.Errorf("%w: %s.%s was altered before it was dumped", ErrMoved, t.Database, t.Name)
+		}
 	}
 	for t := range d.tables {
 		if !made[t] {

@@ -104,13 +104,17 @@ func ownRow(ctx context.Context, m Server) (*mysql.Membership, error) {
 	return o.Membership, nil
 }
 
-// RecordPrimary names a promoted member in the membership row.
+// RecordPrimary names a promoted member in the membership row, or writes a row where somebody has dropped it.
 func RecordPrimary(ctx context.Context, m Server, a topology.RecordPrimary, detach Detach) error {
-	own, err := ownRow(ctx, m)
-	if err != nil {
-		return err
+	o := m.Observe(ctx)
+	if o.Access != mysql.AccessVerified || !o.MembershipKnown {
+		return fmt.Errorf("%w: its membership row cannot be read", ErrNotAsPlanned)
 	}
-	return recordPrimary(ctx, m, own.Epoch, a.Next, a.SemiSync, detach)
+	from := uint64(0)
+	if o.Membership != nil {
+		from = o.Membership.Epoch
+	}
+	return recordPrimary(ctx, m, from, a.Next, a.SemiSync, detach)
 }
 
 // recordPrimary writes the row that names the primary. With semi-synchronous replication that commit waits until voters

@@ -139,7 +139,8 @@ type (
 		// MustHold is the text of the GTID set that the member must have executed before it is promoted.
 		MustHold string
 	}
-	// RecordPrimary writes the membership row that names a promoted member, after a promotion that was cut off before it.
+	// RecordPrimary writes the membership row that names a promoted member, after a promotion that was cut off before it, or that somebody
+	// has dropped.
 	RecordPrimary struct {
 		Member   string
 		Next     Membership

@@ -28,7 +28,7 @@ func (p *failover) choosePrimary() *Member {
 	}
 	row := p.newestMembership()
 	if row == nil {
-		p.bootstrap()
+		p.begin()
 		return nil
 	}
 	if rec := &p.plan.Records; !rec.Established {
@@ -57,6 +57,13 @@ func (p *failover) choosePrimary() *Member {
 		p.promote(*row)
 	}
 	return nil
+}
+
+// begin plans what a cluster needs of which nobody shows a row: one that runs has lost it, any other has yet to begin.
+func (p *failover) begin() {
+	if !p.restoreRow() {
+		p.bootstrap()
+	}
 }
 
 // rivals returns the writable members that may be the primary by the newest row, and those that cannot. Replicas may show a row before

@@ -24,17 +24,25 @@ func (p *pass) nextEpoch() uint64 {
 	return max(p.plan.Records.Epoch, p.newestEpoch) + 1
 }
 
+// names says whether a row is of this cluster: another's comes with its dump.
+func (d Desired) names(row Membership) bool {
+	_, ours := d.Ordinal(row.Primary)
+	return ours || slices.ContainsFunc(row.electorate(), func(member string) bool { _, ours := d.Ordinal(member); return ours })
+}
+
 // newestMembership returns the membership row of the highest epoch among the members reached; of two with the same, which
 // lost records alone could bring about, that of the first member by ordinal.
 func (p *pass) newestMembership() *Membership {
 	var newest *Membership
 	for _, m := range p.ordered() {
-		if row := m.SQL.Membership; m.verified() && row != nil && !p.foreign(m) && (newest == nil || row.Epoch > newest.Epoch) {
+		row := m.SQL.Membership
+		if !m.verified() || row == nil || p.foreign(m) {
+			continue
+		}
+		p.newestEpoch = max(p.newestEpoch, row.Epoch)
+		if p.names(*row) && (newest == nil || row.Epoch > newest.Epoch) {
 			newest = row
 		}
-	}
-	if newest != nil {
-		p.newestEpoch = max(p.newestEpoch, newest.Epoch)
 	}
 	return newest
 }

@@ -13,13 +13,11 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
 )
 
-// The tables in the operator's own database. Both are made together with the first membership row. "primary" is a reserved word.
+// The table of the membership row, which is made together with it and that of the heartbeat. "primary" is a reserved word.
 const (
 	createMembership = `CREATE TABLE IF NOT EXISTS nairobi_mysql.membership (
 		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
 		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, memory JSON NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
-	createHeartbeat = `CREATE TABLE IF NOT EXISTS nairobi_mysql.heartbeat (
-		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CONSTRAINT one_beat CHECK (id = 1)) ENGINE=InnoDB`
 
 	// maxMemberName is the width of the column, in characters.
 	maxMemberName = 64
@@ -73,7 +71,7 @@ func compareEpoch(present *mysql.Membership, oldEpoch uint64, row mysql.Membersh
 func createTables(ctx context.Context, s *conn.Session) error {
 	for _, step := range []struct{ op, query string }{
 		{"membership/create-database", conn.CreateDatabase},
-		{"membership/create-heartbeat", createHeartbeat},
+		{"membership/create-heartbeat", conn.CreateHeartbeat},
 		{"membership/create-table", createMembership},
 	} {
 		if err := s.Change(ctx, step.op, step.query); err != nil {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -370,9 +371,20 @@ func (b *probe) beat(ctx context.Context, s *conn.Session) (beatFacts, error) {
 		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}
+	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) {
+		return beatFacts{}, errors.Join(err, restoreTable(ctx, s))
+	}
 	if err != nil || plain {
 		return beatFacts{}, err
 	}
 	id, err := result.LastInsertId()
 	return beatFacts{refusals: uint32(id >> 32), settings: uint32(id)}, err //nolint:gosec // the two halves
+}
+
+// restoreTable makes the table again that somebody dropped: the next write goes there.
+func restoreTable(ctx context.Context, s *conn.Session) error {
+	if err := s.Change(ctx, "probe/create-database", conn.CreateDatabase); err != nil {
+		return err
+	}
+	return s.Change(ctx, "probe/create-table", conn.CreateHeartbeat)
 }

@@ -77,3 +77,15 @@ func TestProberDoesWithoutThePlugin(t *testing.T) {
 	})
 	mysqltest.Exec(t, db, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
 }
+
+// TestProberMakesItsTableAgain: somebody who tidies up may drop what only the prober writes to.
+func TestProberMakesItsTableAgain(t *testing.T) {
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	p := probe.NewProber(probe.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second})
+	defer p.Close()
+	p.Set("uid", probe.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
+	mysqltest.WaitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() })
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[0]), "DROP TABLE nairobi_mysql.heartbeat")
+	since := time.Now()
+	mysqltest.WaitFor(t, "writes succeed again", func() bool { return p.Status("uid").Err == "" && p.Status("uid").LastSuccess.After(since) })
+}

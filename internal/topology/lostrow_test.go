@@ -1,0 +1,64 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// TestDroppedRowIsWrittenAgain: a cluster whose row somebody dropped, or overwrote with another cluster's, runs on and gets a new one that
+// names every member; and as long as that would prove too much, status says what it waits for.
+func TestDroppedRowIsWrittenAgain(t *testing.T) {
+	drop := func(s *scene) {
+		for _, m := range s.observed.Members {
+			m.SQL.Membership = nil
+		}
+	}
+	for name, row := range map[string]struct {
+		changed func(*scene)
+		writes  bool
+		says    string
+	}{
+		"dropped": {drop, true, "writes the row again"},
+		"another cluster's": {func(s *scene) {
+			for _, m := range s.observed.Members {
+				m.SQL.Membership = &Membership{Epoch: 70, Primary: "shop-0", Voters: []string{"shop-0", "shop-1", "shop-2"}, W: 1}
+			}
+		}, true, "loaded another cluster's dump"},
+		"a member is away":          {func(s *scene) { drop(s); s.lose(2) }, false, "all members are reached and hold what it has: orders-2"},
+		"a member is behind":        {func(s *scene) { drop(s); s.member(1).SQL.Replication.UpToDate = false }, false, "hold what it has: orders-1"},
+		"a member does not follow":  {func(s *scene) { drop(s); s.io(ioOff, 1) }, false, "hold what it has: orders-1"},
+		"commits wait for nobody":   {func(s *scene) { drop(s); s.member(0).SQL.SemiSync.SourceEnabled = false }, false, "commits wait for 1 acknowledgements"},
+		"another was to lead":       {func(s *scene) { drop(s); s.observed.Records.Leader = "orders-1" }, false, "no member that knows the voters answers"},
+		"nobody is writable":        {func(s *scene) { drop(s); s.restart() }, false, "no member that knows the voters answers"},
+		"one still shows it":        {func(s *scene) { s.member(0).SQL.Membership = nil }, false, ""},
+		"the cluster never had one": {func(s *scene) { drop(s); s.observed.Records.Established = false }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.observed.Records.Established, s.observed.Records.Bootstrapped = true, "orders-0"
+			row.changed(s)
+			p := pureNext(s.desired, s.observed)
+			written := planned[RecordPrimary](p)
+			if (len(written) > 0) != row.writes {
+				t.Fatalf("planned %v", p.Actions)
+			}
+			for _, a := range written {
+				if r := a.Next; r.Primary != "orders-0" || strings.Join(r.Voters, " ") != "orders-0 orders-1 orders-2" || r.W != 1 || len(r.Previous) > 0 || len(r.Memory) > 0 || name == "another cluster's" && r.Epoch <= 70 {
+					t.Errorf("the row is %+v", r)
+				}
+			}
+			said := p.Waiting.Message
+			for _, f := range p.Degraded {
+				said += "; " + f.Message
+			}
+			if !strings.Contains(said, row.says) {
+				t.Errorf("it says %q, want %q", said, row.says)
+			}
+			if row.writes && !told(p, v1alpha1.ReasonMemberUntrusted) {
+				t.Errorf("reports %v", p.Degraded)
+			}
+		})
+	}
+}

@@ -5,7 +5,7 @@ import "slices"
 // Faults are all kinds.
 func Faults() []Fault {
 	return slices.Concat(machineFaults(), networkFaults(), cloudFaults(), operatorFaults(), combinedFaults(),
-		PowerFaults(), strangerFaults(), settingFaults(), laggingFaults())
+		PowerFaults(), strangerFaults(), settingFaults(), peopleFaults(), laggingFaults())
 }
 
 // Order draws a number of faults: every kind in random order, then every kind again.

@@ -173,6 +173,17 @@ func (a *applier) query(ctx context.Context, e binlog.Event, body []byte) error 
 	if q.text == "BEGIN" || q.text == "COMMIT" {
 		return a.to.Replay(ctx, q.text)
 	}
+	if err := a.session(ctx, q, e.Time()); err != nil {
+		return err
+	}
+	if e.Flags()&binlog.FlagSuppressUse != 0 {
+		a.database = "" // it may be about the default database itself
+	}
+	return a.to.Replay(ctx, q.statement())
+}
+
+// session sets the session up for a statement of a time.
+func (a *applier) session(ctx context.Context, q query, at uint32) error {
 	if err := a.use(ctx, q.database); err != nil {
 		return err
 	}
@@ -182,17 +193,15 @@ func (a *applier) query(ctx context.Context, e binlog.Event, body []byte) error 
 			assignments = append(assignments, "@@SESSION."+s.name+" = "+s.value)
 		}
 	}
-	assignments = append(assignments, fmt.Sprintf("@@SESSION.TIMESTAMP = %d.%06d", e.Time(), q.microseconds))
+	assignments = append(assignments, fmt.Sprintf("@@SESSION.TIMESTAMP = %d.%06d", at, q.microseconds))
 	if err := a.to.Replay(ctx, "SET "+strings.Join(assignments, ", ")); err != nil {
 		return fmt.Errorf("set up the session of a statement: %w", err)
 	}
 	for _, s := range q.settings {
 		a.known[s.name] = s.value
 	}
-	if e.Flags()&binlog.FlagSuppressUse != 0 {
-		a.database = "" // it may be about the default database itself
-	}
-	return a.to.Replay(ctx, q.statement())
+	delete(a.known, collationDatabase) // USE changes it, and ALTER DATABASE
+	return nil
 }
 
 // utf8mb4 is the number of utf8mb4_0900_ai_ci. Names in the binary log are in UTF-8.

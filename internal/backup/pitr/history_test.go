@@ -46,6 +46,42 @@ var awkward = []string{
 	"SET binlog_rows_query_log_events = ON; INSERT INTO shop.par VALUES (40); FLUSH TABLES; SET default_collation_for_utf8mb4 = utf8mb4_general_ci; CREATE TABLE shop.coll (v VARCHAR(10) CHARSET utf8mb4 PRIMARY KEY)",
 }
 
+// settings are transactions whose sessions have settings that those after them do not have.
+var settings = []string{
+	"SET auto_increment_increment = 7, auto_increment_offset = 3, lc_time_names = de_DE, character_set_database = latin1; CREATE TABLE shop.seven (v INT); INSERT INTO shop.seven VALUES (1), (2); ALTER TABLE shop.seven ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT",
+	"CREATE TABLE shop.one (v INT); INSERT INTO shop.one VALUES (1), (2); ALTER TABLE shop.one ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT, ADD COLUMN m VARCHAR(20) AS (MONTHNAME('2026-03-01')) STORED",
+	"CREATE PROCEDURE shop.collated(a VARCHAR(9)) SELECT a",
+}
+
+// TestStatementsOfOtherSessions are replayed as in theirs: what one has set is not that of the next.
+func TestStatementsOfOtherSessions(t *testing.T) {
+	c := newCluster(t)
+	sql(t, c.primary, "SET GLOBAL log_bin_trust_function_creators = ON; CREATE DATABASE shop; CREATE TABLE shop.diary (n INT PRIMARY KEY);")
+	c.dump(c.replica, "before")
+	stop := c.archiver(t.TempDir(), nil)
+	for _, statements := range settings {
+		sql(t, c.primary, statements)
+	}
+	last := c.write(c.primary, 1)
+	c.write(c.primary, 2)
+	c.archived()
+	stop()
+	plan, err := NewPlan(t.Context(), c.folder, "", Point{Time: last.at})
+	must(t, err)
+	to := c.server()
+	must(t, c.restore(plan, to))
+	if got := executed(t, to); !got.Equal(plan.Result) {
+		t.Errorf("it has %s instead of %s", got, plan.Result)
+	}
+	for _, ask := range []string{
+		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated",
+	} {
+		if got, want := sql(t, to, ask), sql(t, c.primary, ask); got != want {
+			t.Errorf("%s: replayed is\n%s\nof\n%s", ask, got, want)
+		}
+	}
+}
+
 // mark is a moment between two transactions, and what had been done then.
 type mark struct {
 	at   time.Time

@@ -3,6 +3,7 @@ package pitr
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -58,6 +59,12 @@ type query struct {
 	// invoker is who ran the statement, as SQL, where that makes a difference.
 	invoker string
 }
+
+// absent are the variables of which a statement says nothing when they have these values. That of collation_database is the collation of
+// the default database.
+var absent = []setting{{"auto_increment_increment", "1"}, {"auto_increment_offset", "1"}, {"lc_time_names", "0"}, {collationDatabase, "DEFAULT"}}
+
+const collationDatabase = "collation_database"
 
 // statement is the text to run. A replica runs ALTER EVENT as whoever ran it, who becomes the event's definer; the other
 // statements of this kind name theirs.
@@ -115,7 +122,7 @@ func parseQuery(e binlog.Event, body []byte) (q query, err error) {
 	if err := event.Decode(body); err != nil {
 		return q, fmt.Errorf("%w: a statement cannot be read: %w", binlog.ErrDamaged, err)
 	}
-	q.text = string(event.Query)
+	q.text, q.settings = string(event.Query), slices.Clone(absent)
 	if e.Flags()&binlog.FlagSuppressUse == 0 {
 		q.database = string(event.Schema)
 	}
@@ -138,7 +145,7 @@ var numbers = map[byte]struct {
 }{
 	varSQLMode:                {"sql_mode", 8},
 	varLCTimeNames:            {"lc_time_names", 2},
-	varCharsetDatabase:        {"collation_database", 2},
+	varCharsetDatabase:        {collationDatabase, 2},
 	varExplicitDefaults:       {"explicit_defaults_for_timestamp", 1},
 	varDefaultCollation:       {"default_collation_for_utf8mb4", 2},
 	varRequirePrimaryKey:      {"sql_require_primary_key", 1},
@@ -199,7 +206,12 @@ func (q *query) variable(code byte, b []byte) (int, error) {
 }
 
 func (q *query) set(name string, value any) {
-	q.settings = append(q.settings, setting{name, fmt.Sprint(value)})
+	s := setting{name, fmt.Sprint(value)}
+	if i := slices.IndexFunc(q.settings, func(known setting) bool { return known.name == name }); i >= 0 {
+		q.settings[i] = s
+		return
+	}
+	q.settings = append(q.settings, s)
 }
 
 // databasesLength is the length of a list of databases: their number, and names that end with a zero.

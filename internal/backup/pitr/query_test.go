@@ -54,8 +54,8 @@ func TestAStatementsSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "[{sql_auto_is_null 0} {foreign_key_checks 0} {unique_checks 1} {sql_mode 1436549152} {auto_increment_increment 7} {auto_increment_offset 3}" +
-		" {character_set_client 8} {collation_connection 8} {collation_server 255} {time_zone '+05:30'} {lc_time_names 4} {collation_database 255}" +
+	const want = "[{auto_increment_increment 7} {auto_increment_offset 3} {lc_time_names 4} {collation_database 255} {sql_auto_is_null 0} {foreign_key_checks 0} {unique_checks 1} {sql_mode 1436549152}" +
+		" {character_set_client 8} {collation_connection 8} {collation_server 255} {time_zone '+05:30'}" +
 		" {explicit_defaults_for_timestamp 1} {default_collation_for_utf8mb4 45} {sql_require_primary_key 1} {default_table_encryption 0}]"
 	if got := fmt.Sprint(q.settings); got != want || q.database != "shop" || q.microseconds != 123456 || q.invoker != "`o'bri``n`@`10.%`" {
 		t.Errorf("it says %+v", q)
@@ -90,6 +90,21 @@ func TestOnlyAlterEventGetsItsDefiner(t *testing.T) {
 		if got := (&query{text: text}).statement(); got != text {
 			t.Errorf("without an invoker %q became %q", text, got)
 		}
+	}
+}
+
+// TestWhatAStatementDoesNotSay of its session is the default, whatever the statement before it said.
+func TestWhatAStatementDoesNotSay(t *testing.T) {
+	var sent recorder
+	a := newApplier(&sent)
+	for _, variables := range [][]byte{everyVariable(), nil, nil} {
+		if err := a.plain(t.Context(), plainEvent(replication.QUERY_EVENT, 0, queryBody(variables, "", "CREATE DATABASE x"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "SET @@SESSION.auto_increment_increment = 1, @@SESSION.auto_increment_offset = 1, @@SESSION.lc_time_names = 0, @@SESSION.collation_database = DEFAULT, "
+	if len(sent) != 6 || !strings.HasPrefix(sent[2], want) || !strings.HasPrefix(sent[4], "SET @@SESSION.collation_database = DEFAULT, @@SESSION.TIMESTAMP") {
+		t.Errorf("sent was %q", sent)
 	}
 }
 

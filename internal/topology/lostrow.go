@@ -16,6 +16,8 @@ func (p *failover) restoreRow() bool {
 	if m == nil {
 		return false
 	}
+	v := p.views[m.Name]
+	v.Role, v.InService = v1alpha1.RolePrimary, true // clients find it as before
 	row, missing := p.everybody(m)
 	semiSync := p.Lossless && row.W > 0
 	what := fmt.Sprintf("the membership row is gone that says who may acknowledge: somebody dropped database nairobi_mysql, or loaded another cluster's dump over it. %s, the primary, takes writes as before, and writes the row again", m.Name)

@@ -56,8 +56,8 @@ func TestDroppedRowIsWrittenAgain(t *testing.T) {
 			if !strings.Contains(said, row.says) {
 				t.Errorf("it says %q, want %q", said, row.says)
 			}
-			if row.writes && !told(p, v1alpha1.ReasonMemberUntrusted) {
-				t.Errorf("reports %v", p.Degraded)
+			if strings.Contains(said, "writes the row again") && (!told(p, v1alpha1.ReasonMemberUntrusted) || !viewOf(p, "orders-0").InService) {
+				t.Errorf("reports %v, shows %+v", p.Degraded, viewOf(p, "orders-0"))
 			}
 		})
 	}

@@ -110,8 +110,8 @@ type Tampering struct {
 	Options []string
 }
 
-// Found says whether something was changed.
-func (t Tampering) Found() bool { return len(t.Filters)+len(t.Options) > 0 }
+// Tampered says whether something was changed.
+func (t Tampering) Tampered() bool { return len(t.Filters)+len(t.Options) > 0 }
 
 // Replication is the member's one channel.
 type Replication struct {

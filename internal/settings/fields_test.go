@@ -40,5 +40,6 @@ func fill(v reflect.Value, depth int) {
 		v.SetInt(1)
 	case reflect.Bool:
 		v.SetBool(true)
+	default: // a map, a slice
 	}
 }

@@ -218,7 +218,7 @@ func (r *Replication) whyNotConnected() string {
 
 // isOf says whether a channel is the one from a source, and is as the operator sets it.
 func (r *Replication) isOf(address string) bool {
-	return r != nil && r.SourceHost == address && !r.Tampering.Found()
+	return r != nil && r.SourceHost == address && !r.Tampered()
 }
 
 // waitsInVain says whether commits of a read-only member wait for acknowledgements: prepared transactions that were committed after it

@@ -25,7 +25,7 @@ func TestApplierIsRestored(t *testing.T) {
 			return len(r.Filters) == 1 && r.Filters[0] == "Replicate_Rewrite_DB is (shop,elsewhere)"
 		}, false}, // the table is not there
 		"privileges": {"CHANGE REPLICATION SOURCE TO PRIVILEGE_CHECKS_USER = 'nairobi_replication'@'%'", func(r *mysql.Replication) bool {
-			return !r.Tampering.Found() // SHOW REPLICA STATUS does not show it; the applier stops with an error
+			return !r.Tampered() // SHOW REPLICA STATUS does not show it; the applier stops with an error
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestApplierIsRestored(t *testing.T) {
 			}
 			mysqltest.Replicate(t, m[1], w.Servers[0])
 			mysqltest.CatchUp(t, m[1], m[0])
-			if r := m[1].Observe(ctx).Replication; r.Tampering.Found() || !r.SQLRunning {
+			if r := m[1].Observe(ctx).Replication; r.Tampered() || !r.SQLRunning {
 				t.Errorf("afterwards: %+v", r)
 			}
 			insert(t, client, 1)

@@ -68,7 +68,7 @@ func TestTrio(t *testing.T) {
 		mysqltest.WaitFor(t, name+" has caught up", func() bool {
 			o := m[i+1].Observe(ctx)
 			r := o.Replication
-			return r != nil && r.IOState == mysql.IOOn && r.SQLRunning && !r.Tampering.Found() && r.SourceUUID == primary.ServerUUID &&
+			return r != nil && r.IOState == mysql.IOOn && r.SQLRunning && !r.Tampered() && r.SourceUUID == primary.ServerUUID &&
 				r.LagSeconds != nil && *r.LagSeconds == 0 && o.Executed == primary.Executed && o.SuperReadOnly &&
 				o.SemiSync.ReplicaActive && !o.SemiSync.SourceEnabled && o.Membership != nil && o.Clone != nil && o.Clone.BytesDone > 0
 		})

@@ -41,6 +41,8 @@ type applier struct {
 	// known is what the session's variables are, and database its default one; "" when that is not known.
 	known    map[string]string
 	database string
+	// begun is the statement that began the present transaction.
+	begun string
 
 	format *binlog.Format
 	// tables are the TABLE_MAP events of the statement whose rows are coming.
@@ -68,8 +70,9 @@ func (a *applier) send(ctx context.Context, events []binlog.Event) error {
 // transaction begins a transaction under its own identifier.
 func (a *applier) transaction(ctx context.Context, t binlog.Transaction) error {
 	a.tables, a.batch, a.bytes = nil, nil, 0
-	return a.to.Replay(ctx, fmt.Sprintf("SET @@SESSION.original_commit_timestamp = %d, @@SESSION.original_server_version = %d, @@SESSION.immediate_server_version = %d, @@SESSION.GTID_NEXT = '%s'",
-		t.Committed.UnixMicro(), t.OriginalVersion, t.ImmediateVersion, t.GTID()))
+	a.begun = fmt.Sprintf("SET @@SESSION.original_commit_timestamp = %d, @@SESSION.original_server_version = %d, @@SESSION.immediate_server_version = %d, @@SESSION.GTID_NEXT = '%s'",
+		t.Committed.UnixMicro(), t.OriginalVersion, t.ImmediateVersion, t.GTID())
+	return a.to.Replay(ctx, a.begun)
 }
 
 // end leaves the session without a transaction.
@@ -173,6 +176,9 @@ func (a *applier) query(ctx context.Context, e binlog.Event, body []byte) error 
 	if q.text == "BEGIN" || q.text == "COMMIT" {
 		return a.to.Replay(ctx, q.text)
 	}
+	if err := a.grantRoutine(ctx, q); err != nil {
+		return err
+	}
 	if err := a.session(ctx, q, e.Time()); err != nil {
 		return err
 	}
@@ -180,6 +186,22 @@ func (a *applier) query(ctx context.Context, e binlog.Event, body []byte) error 
 		a.database = "" // it may be about the default database itself
 	}
 	return a.to.Replay(ctx, q.statement())
+}
+
+// grantRoutine runs what routineGrant says of a statement that is about to be run: a privilege may be there without its routine, so that a replay
+// that is cut off in between loses none. It is written without the binary log, as a replica writes it.
+func (a *applier) grantRoutine(ctx context.Context, q query) error {
+	grant, makes := routineGrant(q)
+	if !makes {
+		return nil
+	}
+	// A session that has the identifier of the transaction gives it back first.
+	for _, statement := range []string{"ROLLBACK", "SET @@SESSION.GTID_NEXT = 'AUTOMATIC'", "SET @@SESSION.sql_log_bin = 0", grant, "FLUSH LOCAL PRIVILEGES", "SET @@SESSION.sql_log_bin = 1", a.begun} {
+		if err := a.to.Replay(ctx, statement); err != nil {
+			return fmt.Errorf("grant the privileges that come with a routine: %w", err)
+		}
+	}
+	return nil
 }
 
 // session sets the session up for a statement of a time.

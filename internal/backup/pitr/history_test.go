@@ -53,15 +53,30 @@ var settings = []string{
 	"CREATE PROCEDURE shop.collated(a VARCHAR(9)) SELECT a",
 }
 
-// TestStatementsOfOtherSessions are replayed as in theirs: what one has set is not that of the next.
+// byOthers are statements of an account that has few privileges, in which it is the present one.
+var byOthers = []string{
+	"CREATE PROCEDURE shop.own() SELECT 1", "CREATE FUNCTION shop.`Own f`(x INT) RETURNS INT DETERMINISTIC RETURN x", "GRANT helper TO CURRENT_USER()", "ALTER USER CURRENT_USER() DEFAULT ROLE helper", "REVOKE INSERT ON shop.* FROM CURRENT_USER()",
+	"CREATE PROCEDURE open.free() SELECT 1",
+}
+
+// TestStatementsOfOtherSessions are replayed as in theirs: what one has set is not that of the next, and CURRENT_USER is not the replaying account.
 func TestStatementsOfOtherSessions(t *testing.T) {
 	c := newCluster(t)
-	sql(t, c.primary, "SET GLOBAL log_bin_trust_function_creators = ON; CREATE DATABASE shop; CREATE TABLE shop.diary (n INT PRIMARY KEY);")
+	sql(t, c.primary, "SET GLOBAL log_bin_trust_function_creators = ON; CREATE DATABASE shop; CREATE DATABASE open; CREATE TABLE shop.diary (n INT PRIMARY KEY); CREATE ROLE helper; CREATE USER maker@localhost; CREATE USER leaver@localhost; "+
+		"GRANT CREATE ROUTINE, INSERT ON shop.* TO maker@localhost; GRANT CREATE ROUTINE, EXECUTE, ALTER ROUTINE ON `op%`.* TO maker@localhost; GRANT CREATE USER, ROLE_ADMIN ON *.* TO maker@localhost, leaver@localhost; GRANT INSERT ON shop.* TO maker@localhost WITH GRANT OPTION")
 	c.dump(c.replica, "before")
 	stop := c.archiver(t.TempDir(), nil)
 	for _, statements := range settings {
 		sql(t, c.primary, statements)
 	}
+	for _, statement := range byOthers {
+		if _, err := c.primary.SQLAs(t.Context(), "maker", statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := c.primary.SQLAs(t.Context(), "leaver", "DROP USER CURRENT_USER()")
+	must(t, err)
+	sql(t, c.primary, "REVOKE EXECUTE ON PROCEDURE shop.own FROM maker@localhost")
 	last := c.write(c.primary, 1)
 	c.write(c.primary, 2)
 	c.archived()
@@ -74,7 +89,8 @@ func TestStatementsOfOtherSessions(t *testing.T) {
 		t.Errorf("it has %s instead of %s", got, plan.Result)
 	}
 	for _, ask := range []string{
-		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated",
+		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated", "SHOW GRANTS FOR maker@localhost", "SHOW CREATE USER maker@localhost", "SELECT COUNT(*) FROM mysql.user WHERE User = 'leaver'",
+		"SELECT Db, User, Routine_name, Routine_type, Proc_priv FROM mysql.procs_priv WHERE User = 'maker' ORDER BY 1, 2, 3", "SHOW GRANTS FOR nairobi_operator",
 	} {
 		if got, want := sql(t, to, ask), sql(t, c.primary, ask); got != want {
 			t.Errorf("%s: replayed is\n%s\nof\n%s", ask, got, want)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // Codes of what a QUERY event tells of its session (MySQL's statement_events.h, Query_event_status_vars).
@@ -43,6 +44,9 @@ const (
 	optionRelaxedUniqueChecks = 1 << 27
 )
 
+// modeNoBackslashEscapes is a bit of the SQL mode.
+const modeNoBackslashEscapes = 1 << 20
+
 // tooManyDatabases in place of their number: their names are left out.
 const tooManyDatabases = 254
 
@@ -56,8 +60,11 @@ type query struct {
 	settings []setting
 	// microseconds belong to the event's time.
 	microseconds uint32
-	// invoker is who ran the statement, as SQL, where that makes a difference.
-	invoker string
+	// invoker is who ran the statement, as SQL, where that makes a difference; user and host are the same.
+	invoker    string
+	user, host string
+	// backslashes: one in a string quotes what follows.
+	backslashes bool
 }
 
 // absent are the variables of which a statement says nothing when they have these values. That of collation_database is the collation of
@@ -66,49 +73,32 @@ var absent = []setting{{"auto_increment_increment", "1"}, {"auto_increment_offse
 
 const collationDatabase = "collation_database"
 
-// statement is the text to run. A replica runs ALTER EVENT as whoever ran it, who becomes the event's definer; the other
-// statements of this kind name theirs.
+// statement is the text to run. A replica runs ALTER EVENT as whoever ran it, who becomes the event's definer, and takes CURRENT_USER for
+// that account in statements about accounts; the other statements name theirs.
 func (q *query) statement() string {
 	at := skipBlank(q.text, 0)
-	if q.invoker == "" || !hasWord(q.text[at:], "ALTER") {
+	if q.invoker == "" {
 		return q.text
 	}
-	at = skipBlank(q.text, at+len("ALTER"))
-	if !hasWord(q.text[at:], "EVENT") {
-		return q.text
+	for _, verb := range []string{"GRANT", "REVOKE"} {
+		if hasWord(q.text[at:], verb) {
+			return withAccount(q.text, q.invoker, q.backslashes)
+		}
 	}
-	return q.text[:at] + "DEFINER=" + q.invoker + " " + q.text[at:]
-}
-
-func quoteName(name []byte) string { return strings.ReplaceAll(string(name), "`", "``") }
-
-// hasWord says whether a statement goes on with a word.
-func hasWord(text, word string) bool {
-	return len(text) > len(word) && strings.EqualFold(text[:len(word)], word) && strings.ContainsRune(" \t\r\n/#-`", rune(text[len(word)]))
-}
-
-// skipBlank returns where a statement goes on after white space and comments.
-func skipBlank(text string, at int) int {
-	for at < len(text) {
-		rest, end := text[at:], ""
-		switch {
-		case strings.ContainsRune(" \t\r\n", rune(text[at])):
-			at++
+	for _, verb := range []string{"ALTER", "CREATE", "DROP", "RENAME"} {
+		if !hasWord(q.text[at:], verb) {
 			continue
-		case strings.HasPrefix(rest, "/*") && !strings.HasPrefix(rest, "/*!") && !strings.HasPrefix(rest, "/*+"):
-			end = "*/"
-		case strings.HasPrefix(rest, "#"), strings.HasPrefix(rest, "-- "):
-			end = "\n"
-		default:
-			return at
 		}
-		length := strings.Index(rest, end)
-		if length < 0 {
-			return len(text)
+		at = skipBlank(q.text, at+len(verb))
+		switch {
+		case hasWord(q.text[at:], "USER"), hasWord(q.text[at:], "ROLE"):
+			return withAccount(q.text, q.invoker, q.backslashes)
+		case verb == "ALTER" && hasWord(q.text[at:], "EVENT"):
+			return q.text[:at] + "DEFINER=" + q.invoker + " " + q.text[at:]
 		}
-		at += length + len(end)
+		break
 	}
-	return at
+	return q.text
 }
 
 // parseQuery reads a QUERY event's body.
@@ -122,7 +112,7 @@ func parseQuery(e binlog.Event, body []byte) (q query, err error) {
 	if err := event.Decode(body); err != nil {
 		return q, fmt.Errorf("%w: a statement cannot be read: %w", binlog.ErrDamaged, err)
 	}
-	q.text, q.settings = string(event.Query), slices.Clone(absent)
+	q.text, q.settings, q.backslashes = string(event.Query), slices.Clone(absent), true
 	if e.Flags()&binlog.FlagSuppressUse == 0 {
 		q.database = string(event.Schema)
 	}
@@ -161,6 +151,7 @@ func (q *query) variable(code byte, b []byte) (int, error) {
 		value := make([]byte, 8)
 		copy(value, b[:n.size])
 		q.set(n.name, binary.LittleEndian.Uint64(value))
+		q.backslashes = q.backslashes && (code != varSQLMode || binary.LittleEndian.Uint64(value)&modeNoBackslashEscapes == 0)
 		return n.size, nil
 	}
 	if n, known := unneeded[code]; known {
@@ -194,7 +185,8 @@ func (q *query) variable(code byte, b []byte) (int, error) {
 	case varInvoker:
 		user := int(b[0]) + 1
 		end := user + int(b[user]) + 1
-		q.invoker = "`" + quoteName(b[1:user]) + "`@`" + quoteName(b[user+1:end]) + "`"
+		q.user, q.host = string(b[1:user]), string(b[user+1:end])
+		q.invoker = conn.QuoteName(q.user) + "@" + conn.QuoteName(q.host)
 		return end, nil
 	case varUpdatedDatabases:
 		return databasesLength(b), nil

@@ -93,6 +93,32 @@ func TestOnlyAlterEventGetsItsDefiner(t *testing.T) {
 	}
 }
 
+// TestCurrentUserIsTheInvoker in statements about accounts, and nowhere else.
+func TestCurrentUserIsTheInvoker(t *testing.T) {
+	for text, want := range map[string]string{
+		"DROP USER CURRENT_USER()":                                         "DROP USER me",
+		"/* x */ drop user `CURRENT_USER`, Current_User ( ) , 'a'":         "/* x */ drop user `CURRENT_USER`, me , 'a'",
+		"GRANT r TO CURRENT_USER":                                          "GRANT r TO me",
+		"REVOKE r FROM CURRENT_USER()":                                     "REVOKE r FROM me",
+		"GRANT SELECT ON x . current_user TO a@current_user, CURRENT_USER": "GRANT SELECT ON x . current_user TO a@current_user, me",
+		"ALTER USER CURRENT_USER() DEFAULT ROLE r":                         "ALTER USER me DEFAULT ROLE r",
+		"ALTER USER a COMMENT 'it\\'s CURRENT_USER', CURRENT_USER()":       "ALTER USER a COMMENT 'it\\'s CURRENT_USER', me",
+		"RENAME USER CURRENT_USER() TO b":                                  "RENAME USER me TO b",
+		"CREATE DEFINER=`a`@`b` VIEW v AS SELECT CURRENT_USER()":           "CREATE DEFINER=`a`@`b` VIEW v AS SELECT CURRENT_USER()",
+		"CREATE TABLE user (c TEXT DEFAULT (CURRENT_USER()))":              "CREATE TABLE user (c TEXT DEFAULT (CURRENT_USER()))",
+		"DROP USER XCURRENT_USER, CURRENT_USERS":                           "DROP USER XCURRENT_USER, CURRENT_USERS",
+		"GRANT 'never ends":                                                "GRANT 'never ends",
+	} {
+		if got := (&query{text: text, invoker: "me", backslashes: true}).statement(); got != want {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	const text = `ALTER USER a COMMENT '\', CURRENT_USER`
+	if got := (&query{text: text, invoker: "me"}).statement(); got != `ALTER USER a COMMENT '\', me` {
+		t.Errorf("where a backslash is one, it became %q", got)
+	}
+}
+
 // TestWhatAStatementDoesNotSay of its session is the default, whatever the statement before it said.
 func TestWhatAStatementDoesNotSay(t *testing.T) {
 	var sent recorder

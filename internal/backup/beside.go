@@ -2,14 +2,14 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
-// ErrMoved: the server was changed, so that what was read does not belong together. Another dump helps.
-var ErrMoved = errors.New("what was dumped is not of one moment")
+// besideTime bounds reading how the tables are made.
+const besideTime = time.Minute
 
 // beside is what a server holds beside its tables, and how these are made. It is read before the server stands still: thousands of accounts or views take
 // seconds. Sums of what it was read from say later whether it is still the same; without them it is read then.
@@ -35,7 +35,7 @@ func readBeside(ctx context.Context, v *podclient.Visit, tables []podclient.Tabl
 		}
 	}
 	if len(tables) > 0 {
-		err := v.Within(ctx, sizeTime, func(ctx context.Context) (err error) {
+		err := v.Within(ctx, besideTime, func(ctx context.Context) (err error) {
 			b.tables, err = sumTables(ctx, v, tables)
 			return err
 		})

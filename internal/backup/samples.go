@@ -99,7 +99,7 @@ func (d *dump) compare() error {
 	for _, c := range d.reader.created {
 		t := podclient.Table{Database: c.Database, Name: c.Table}
 		made[t] = true
-		if sum, known := d.beside.tables[t]; known && sum != c.sum {
+		if sum := d.beside.tables[t]; sum != "" && sum != c.sum {
 			return fmt.Errorf("%w: %s.%s was altered before it was dumped", ErrMoved, t.Database, t.Name)
 		}
 	}

@@ -36,13 +36,6 @@ var systemTables = []systemTable{
 	{"engine_cost", "engine_name, device_type, cost_name, cost_value, comment", true},
 }
 
-// Printing makes SHOW CREATE and SHOW GRANTS print the same on every server, whatever was set globally. It continues a SET statement.
-const Printing = ", SESSION sql_quote_show_create = ON, SESSION show_gipk_in_create_table_and_information_schema = ON, SESSION show_create_table_verbosity = OFF" +
-	", SESSION show_create_table_skip_secondary_engine = OFF"
-
-// printing is the statement that sets Printing.
-const printing = "SET SESSION sql_mode = ''" + Printing
-
 // unconverted has the server send text as it keeps it, and converted in UTF-8 again.
 const (
 	unconverted = "SET SESSION character_set_results = NULL"

@@ -104,6 +104,13 @@ func (v *Visit) State(ctx context.Context) (ServerState, error) {
 // systemSchemas are MySQL's own, which no backup takes as they are.
 const systemSchemas = "('mysql', 'sys', 'information_schema', 'performance_schema', 'ndbinfo')"
 
+// Printing makes SHOW CREATE and SHOW GRANTS print the same on every server, whatever was set globally. It continues a SET statement.
+const Printing = ", SESSION sql_quote_show_create = ON, SESSION show_gipk_in_create_table_and_information_schema = ON, SESSION show_create_table_verbosity = OFF" +
+	", SESSION show_create_table_skip_secondary_engine = OFF"
+
+// printing is the statement that sets Printing.
+const printing = "SET SESSION sql_mode = ''" + Printing
+
 // Databases returns the databases that are backed up: all but MySQL's own.
 func (v *Visit) Databases(ctx context.Context) ([]string, error) {
 	var names []string

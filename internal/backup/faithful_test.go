@@ -23,6 +23,7 @@ func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
 		{"accounts", "CREATE USER reader IDENTIFIED BY 'x'; GRANT SELECT (id), INSERT ON s.dates TO reader; GRANT EXECUTE ON s.* TO reader", "SET sql_quote_show_create = ON; SHOW GRANTS FOR reader"},
 		{"characters of four bytes in expressions", "SET NAMES utf8mb4; CREATE TABLE s.smile (id INT PRIMARY KEY, v VARCHAR(20) CHARACTER SET utf8mb4 DEFAULT (CONCAT('\U0001f600', 'x')), CONSTRAINT smile CHECK (v <> '\U0001f601')) CHARSET utf8mb3; INSERT INTO s.smile (id) VALUES (1)",
 			"SET NAMES utf8mb4; SELECT id, HEX(v) FROM s.smile; SET character_set_results = NULL; SHOW CREATE TABLE s.smile"},
+		{"negative zeros", "CREATE TABLE s.zero (id INT PRIMARY KEY, d DOUBLE, f FLOAT, v VARCHAR(20)); INSERT INTO s.zero VALUES (1, -0e0, -0e0, ',-0,'), (2, 0, 0, ',-0)')", "SELECT id, CAST(d AS CHAR), CAST(f AS CHAR), v FROM s.zero"},
 	}
 	for _, row := range rows {
 		if _, err := from.SQL(t.Context(), row.make); err != nil {

@@ -201,7 +201,7 @@ func (l *loader) rows(ctx context.Context, text []byte) error {
 	if err := l.sync(); err != nil {
 		return err
 	}
-	return l.send(ctx, job{table: l.table, statement: string(text)})
+	return l.send(ctx, job{table: l.table, statement: exactZeros(text)})
 }
 
 // finishTable has the keys of the table built whose rows have all been given.

@@ -162,6 +162,20 @@ func TestALongRow(t *testing.T) {
 	}
 }
 
+// TestExactZeros: a negative zero keeps its sign, and text is what it was.
+func TestExactZeros(t *testing.T) {
+	for text, want := range map[string]string{
+		"INSERT INTO `t` VALUES (1,-0,'-0,'),(-0,NULL),(2,-0);":                 "INSERT INTO `t` VALUES (1,-0e0,'-0,'),(-0e0,NULL),(2,-0e0);",
+		"INSERT INTO `(-0,` (`,-0,`) VALUES (-0.5,-01,'it\\',-0,','''-0,',-0);": "INSERT INTO `(-0,` (`,-0,`) VALUES (-0.5,-01,'it\\',-0,','''-0,',-0e0);",
+		"INSERT INTO `t` VALUES (0,1-0);":                                       "INSERT INTO `t` VALUES (0,1-0);",
+		"INSERT INTO `t` VALUES ('-0,":                                          "INSERT INTO `t` VALUES ('-0,",
+	} {
+		if got := exactZeros([]byte(text)); got != want {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+}
+
 // TestAFailure names the table and the statement, ends the other sessions in the middle of theirs, and loads nothing more.
 func TestAFailure(t *testing.T) {
 	s := &server{}

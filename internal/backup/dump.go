@@ -439,5 +439,6 @@ func (d *dump) finish(ctx context.Context, program *running, packed chan error) 
 	if !seen.Equal(d.frozen) {
 		return fmt.Errorf("%w: the dump has %s, the server had %s", ErrMoved, seen, d.frozen)
 	}
+	d.tooLong()
 	return d.compare()
 }

@@ -1,9 +1,13 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // TestWhatMysqldumpOrALoadGetsWrong has what depends on settings of the source, or on how values are written: the answer to each query has to be
@@ -38,6 +42,24 @@ func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
 		if want, got := sql(t, from, printed+row.ask), sql(t, target, printed+row.ask); want == "" || got != want {
 			t.Errorf("%s: restored is\n%s\nof\n%s", row.name, got, want)
 		}
+	}
+}
+
+// TestARowThatNoServerTakes is named, with a limit that is no gigabyte.
+func TestARowThatNoServerTakes(t *testing.T) {
+	w := theWorld(t)
+	sql(t, w.primary, "CREATE DATABASE lengths; CREATE TABLE lengths.t (id INT PRIMARY KEY, b BLOB); INSERT INTO lengths.t VALUES (1, REPEAT('x', 10000)), (2, REPEAT('x', 10000)); CREATE TABLE lengths.u LIKE lengths.t; INSERT INTO lengths.u VALUES (1, 'x')")
+	defer func() { sql(t, w.primary, "DROP DATABASE lengths"); w.caughtUp(t) }()
+	var m Manifest
+	err := mysql.ErrBlocked
+	for attempt := 0; attempt < 3 && errors.Is(err, mysql.ErrBlocked); attempt++ {
+		d := newDump(w.options(t, w.primary))
+		d.reader.row.length.limit = 30_000
+		m, err = d.run(t.Context())
+	}
+	must(t, err)
+	if got := whats(m.LeftOut); !slices.Contains(got, "rows of table lengths.t") || slices.Contains(got, "rows of table lengths.u") {
+		t.Errorf("named are %q", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/load"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // ErrIncomplete: mysqldump ended before it had said everything.
@@ -36,15 +37,14 @@ type dumpReader struct {
 	state lexState
 	line  []byte // the beginning of the present line, while it is not clear what it is
 
-	making  statement // of the table that the dump is about to make
-	listing columnList
+	making statement // of the table that the dump is about to make
+	row    insertion // of the rows that are being read
 
 	database string
 	current  *TableRows
 	index    map[string]int
 	tables   []TableRows
 	created  []createdTable // the tables that the dump makes
-	depth    int
 
 	found    bool
 	gtidSet  string
@@ -60,11 +60,38 @@ type statement struct {
 	skip  bool // the next byte is after a backslash
 }
 
+// insertion is an INSERT that is being read.
+type insertion struct {
+	columns columnList
+	length  longRows
+	depth   int // of parentheses
+}
+
 // columnList is what is between the table's name and the rows of an INSERT. mysqldump names all columns of a table that has a generated or
 // an invisible one: up to 4096 names of 64 characters.
 type columnList struct {
 	quoted, inside bool   // in backquotes, in parentheses
 	verb           []byte // what is outside of the parentheses
+}
+
+// longRows finds the statements that no server takes.
+type longRows struct {
+	limit int64 // of a statement, in bytes
+	bytes int64 // of the present INSERT, up to what was read
+	found []longRow
+}
+
+// longRow is a statement of a table that is too long.
+type longRow struct {
+	database, table string
+	bytes           int64
+}
+
+// count adds what was read of an INSERT, and ends it.
+func (l *longRows) count(of *TableRows, n int, ends bool) {
+	if l.bytes += int64(n); ends && l.bytes > l.limit {
+		l.found = append(l.found, longRow{of.Database, of.Table, l.bytes})
+	}
 }
 
 // createdTable is a table that the dump makes, with a checksum of how.
@@ -91,7 +118,9 @@ var (
 	sourcePos  = regexp.MustCompile(`(?m)^-- CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='([^']*)', SOURCE_LOG_POS=([0-9]+);`)
 )
 
-func newDumpReader() *dumpReader { return &dumpReader{index: map[string]int{}} }
+func newDumpReader() *dumpReader {
+	return &dumpReader{index: map[string]int{}, row: insertion{length: longRows{limit: podclient.MaxStatement}}}
+}
 
 // Write implements io.Writer. It fails only when the dump is not one that it understands.
 func (d *dumpReader) Write(b []byte) (int, error) {
@@ -101,7 +130,12 @@ func (d *dumpReader) Write(b []byte) (int, error) {
 	d.readHead(b)
 	d.keepTail(b)
 	for rest := b; len(rest) > 0 && d.failure == nil; {
-		rest = d.step(rest)
+		state := d.state
+		next := d.step(rest)
+		if state >= inColumns && state <= escaped {
+			d.row.length.count(d.current, len(rest)-len(next), d.state == skipLine)
+		}
+		rest = next
 	}
 	return len(b), d.failure
 }
@@ -221,14 +255,14 @@ func (d *dumpReader) tuples(b []byte) []byte {
 			d.state = inQuotes
 			return b[i+1:]
 		case '(':
-			if d.depth == 0 {
+			if d.row.depth == 0 {
 				d.current.Rows++
 			}
-			d.depth++
+			d.row.depth++
 		case ')':
-			d.depth--
+			d.row.depth--
 		case ';':
-			if d.depth == 0 {
+			if d.row.depth == 0 {
 				d.state = skipLine
 				return b[i+1:]
 			}
@@ -304,8 +338,9 @@ func (d *dumpReader) beginInsert(b []byte, took int, whole bool) []byte {
 			d.index[key] = n
 			d.tables = append(d.tables, TableRows{Database: d.database, Table: name})
 		}
-		d.current, d.depth, d.state = &d.tables[n], 0, inColumns
-		d.listing = columnList{verb: d.listing.verb[:0]}
+		d.current, d.row.depth, d.state = &d.tables[n], 0, inColumns
+		d.row.columns = columnList{verb: d.row.columns.verb[:0]}
+		d.row.length.bytes = int64(len(d.line) - len(rest))
 		d.line = d.line[:0]
 		return b[took-len(rest):] // what was collected beyond the name is read again
 	case len(d.line) >= nameLimit:
@@ -323,7 +358,7 @@ var errInsert = fmt.Errorf("%w: an INSERT of the dump is not understood", ErrInc
 // columns reads up to the rows of an INSERT. Between the table's name and VALUES is nothing, or a list of columns.
 func (d *dumpReader) columns(b []byte) []byte {
 	const verb = "VALUES "
-	l := &d.listing
+	l := &d.row.columns
 	for i, c := range b {
 		switch {
 		case l.inside && c == '`': // a doubled one is the end and the beginning

@@ -71,6 +71,26 @@ func TestRowsAreCountedWhateverTheyHold(t *testing.T) {
 	}
 }
 
+// TestStatementsThatNoServerTakes are found by their length, without the line that they are in.
+func TestStatementsThatNoServerTakes(t *testing.T) {
+	fits, long := "INSERT INTO `t` (`a`) VALUES (0x"+strings.Repeat("ab", 30)+");", "INSERT INTO `u` VALUES ('"+strings.Repeat("\\'", 40)+"');"
+	text := dumpHead + fits + "\n" + long + "\n" + fits + "\n" + dumpTail
+	for _, size := range []int{len(text), 1, 7} {
+		d := newDumpReader()
+		d.row.length.limit = int64(len(long)) - 1
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if _, err := d.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if want := (longRow{"d", "u", int64(len(long))}); len(d.row.length.found) != 1 || d.row.length.found[0] != want {
+			t.Errorf("pieces of %d: found were %v, not %v", size, d.row.length.found, want)
+		}
+	}
+}
+
 // TestRandomRows escapes random strings as mysqldump does and counts them, cut at random.
 func TestRandomRows(t *testing.T) {
 	seed := rand.Uint64()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
@@ -41,6 +42,17 @@ func (d *dump) size(ctx context.Context) (int64, error) {
 		sum += t.Bytes
 	}
 	return sum, nil
+}
+
+// tooLong names the tables with a row that no server takes from the dump.
+func (d *dump) tooLong() {
+	for _, long := range d.reader.row.length.found {
+		what := "rows of table " + long.database + "." + long.table
+		if !slices.ContainsFunc(d.manifest.LeftOut, func(l podclient.LeftOut) bool { return l.What == what }) {
+			d.manifest.LeftOut = append(d.manifest.LeftOut, podclient.LeftOut{What: what, Why: fmt.Sprintf("one needs a statement of %d bytes in the dump, more than the 1 GiB that MySQL takes, "+
+				"and a restore fails (LoadFailed); store it in parts, or take snapshots", long.bytes)})
+		}
+	}
 }
 
 // samples reads tables a second time, on the server itself and in the very moment of the dump, the smallest first.

@@ -368,6 +368,9 @@ func (d *dump) look(ctx context.Context, accounts []byte) error {
 	if d.manifest.LeftOut, err = d.beside.leftOut(ctx, d.viewer); err != nil {
 		return err
 	}
+	if err := d.doubts(ctx); err != nil {
+		return err
+	}
 	if err := d.samples(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ const (
 	sampleBytes = 256 << 20
 	// sampleTime bounds reading it, and sampleEach reading one table: the estimate may be far from what it takes.
 	sampleTime, sampleEach = 10 * time.Minute, time.Minute
+	// doubtsTime bounds looking for values that the dump does not bring back.
+	doubtsTime = 5 * time.Minute
 	// sizeTime bounds reading how large the tables are.
 	sizeTime = time.Minute
 	// ownDatabase is the operator's.
@@ -42,6 +45,57 @@ func (d *dump) size(ctx context.Context) (int64, error) {
 		sum += t.Bytes
 	}
 	return sum, nil
+}
+
+// doubts names the columns with values that the dump does not bring back, the smallest tables first. What is not looked through in time
+// is named as well. Their tables have no checksums.
+func (d *dump) doubts(ctx context.Context) error {
+	found, err := d.viewer.Inventory().Doubts(ctx)
+	if err != nil {
+		return err
+	}
+	at := func(d podclient.Doubt) func(podclient.Table) bool {
+		return func(t podclient.Table) bool { return t.Database == d.Table.Database && t.Name == d.Table.Name }
+	}
+	slices.SortStableFunc(found, func(a, b podclient.Doubt) int {
+		return cmp.Compare(slices.IndexFunc(d.sizes, at(a)), slices.IndexFunc(d.sizes, at(b)))
+	})
+	end := d.o.Clock.Now().Add(doubtsTime)
+	for _, doubt := range found {
+		confirmed, err := d.confirmed(ctx, doubt, end)
+		before := ""
+		switch {
+		case errors.Is(err, podclient.ErrTableGone):
+			continue // if mysqldump has it, it has it from before
+		case errors.Is(err, podclient.ErrTooLong):
+			confirmed, before = true, "it was not looked through in time; where "
+		case err != nil:
+			return err
+		}
+		if confirmed {
+			if i := slices.IndexFunc(d.sizes, at(doubt)); i >= 0 {
+				d.sizes[i].Inexact = true
+			}
+			d.manifest.LeftOut = append(d.manifest.LeftOut, doubt.LeftOut(before))
+		}
+	}
+	return nil
+}
+
+// confirmed says whether a column has such values, or that it was not looked through until a time.
+func (d *dump) confirmed(ctx context.Context, doubt podclient.Doubt, end time.Time) (is bool, err error) {
+	left := min(end.Sub(d.o.Clock.Now()), d.sampleEach)
+	switch {
+	case doubt.Where == "":
+		return true, nil
+	case left <= 0, !d.viewer.Usable():
+		return false, podclient.ErrTooLong
+	}
+	err = d.viewer.Within(ctx, left, func(ctx context.Context) (err error) {
+		is, err = d.viewer.Inventory().Confirmed(ctx, doubt)
+		return err
+	})
+	return is, err
 }
 
 // tooLong names the tables with a row that no server takes from the dump.

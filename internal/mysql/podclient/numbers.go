@@ -4,6 +4,7 @@ package podclient
 // Source: MySQL Server Error Message Reference, 9.x.
 const (
 	erBadField          = 1054
+	erParse             = 1064
 	erUnknownTable      = 1109
 	erSyntax            = 1149 // of GRANT for a privilege that nothing on the server defines
 	erNoSuchRoutine     = 1305
@@ -11,4 +12,5 @@ const (
 	erXARMError         = 1401 // of XA RECOVER without the privilege, too
 	erTableDefChanged   = 1412
 	erPluginIsNotLoaded = 1524
+	erOutOfRange        = 1690
 )

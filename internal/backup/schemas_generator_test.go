@@ -69,6 +69,16 @@ func (g *schemaGenerator) settings() map[string]string {
 	return settings
 }
 
+// source are settings of the server that is dumped: what changes how it prints.
+func (g *schemaGenerator) source() map[string]string {
+	return map[string]string{"partial_revokes": "ON", "show_create_table_verbosity": pick(g, "ON", "OFF"), "show_gipk_in_create_table_and_information_schema": pick(g, "ON", "OFF")}
+}
+
+// quoting sets what cannot be in an option file.
+func (g *schemaGenerator) quoting() string {
+	return "SET GLOBAL sql_quote_show_create = " + pick(g, "ON", "OFF") + "; "
+}
+
 // global makes what belongs to no database.
 func (g *schemaGenerator) global() {
 	for i := range 3 {
@@ -167,7 +177,7 @@ func (g *schemaGenerator) column() (kind, value string) {
 	case 1:
 		return "DECIMAL(20,6)", fmt.Sprintf("%d.%06d", g.r.IntN(1e9), g.r.IntN(1e6))
 	case 2:
-		return "DOUBLE", pick(g, "1e300", "-0.0", "3.141592653589793", "5e-324")
+		return "DOUBLE", pick(g, "1e300", "-0e0", "3.141592653589793", "5e-324")
 	case 3:
 		return fmt.Sprintf("VARCHAR(%d)", 50+g.r.IntN(50)) + g.optional(3, "CHARACTER SET "+pick(g, "latin1", "utf8mb3", "utf8mb4 COLLATE utf8mb4_bin", "ascii", "utf16", "gbk")), pick(g, "'abc'", "''", "'it''s \\\\ x'", "'a\nb'")
 	case 4:
@@ -175,15 +185,18 @@ func (g *schemaGenerator) column() (kind, value string) {
 	case 5:
 		return pick(g, "BLOB", "VARBINARY(100)"), pick(g, "0x00ff27285c0a0d1a", "''", "'x'")
 	case 6:
-		return `ENUM('a','it''s','c;d','ü')`, pick(g, "'a'", "'it''s'", "3")
+		return pick(g, `ENUM('a','it''s','c;d','ü')`, `ENUM('a','','it''s')`, `ENUM('a','it''s','b','😀')`), pick(g, "'a'", "'it''s'", "3", "''", "'none of them'")
 	case 7:
 		return "SET('x','y y','z')", "'x,z'"
 	case 8:
 		return "JSON", pick(g, `'{"a": [1, "x''y", null]}'`, "'null'", `'"ü😀"'`, "'[]'")
 	case 9:
+		if g.maybe(2) {
+			return "VARCHAR(50) CHARACTER SET " + pick(g, "cp932", "sjis", "cp1250", "euckr"), pick(g, "0x81CA", "0xEEF9", "'abc'", "0x81")
+		}
 		return pick(g, "TIMESTAMP(6) NULL", "TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"), pick(g, "'2026-03-29 02:30:00'", "'1970-01-01 12:00:01'", "NULL")
 	case 10:
-		return "DATETIME(3)", pick(g, "'9999-12-31 23:59:59.999'", "'1000-01-01'")
+		return "DATETIME(3)", pick(g, "'9999-12-31 23:59:59.999'", "'1000-01-01'", "'2024-02-31'", "'2023-04-00'")
 	case 11:
 		return pick(g, "BIT(9)", "BIT(1)"), "b'1'"
 	case 12:
@@ -215,9 +228,17 @@ func (g *schemaGenerator) table(n int) {
 	if key > 0 {
 		lines = append(lines, pick(g, "PRIMARY KEY (id)", "PRIMARY KEY (id)", "UNIQUE KEY (id)"))
 	}
+	if g.maybe(2) {
+		lines = append(lines, "at TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP", pick(g, "day DATE AS (DATE(at)) STORED", "hour INT AS (HOUR(at)) STORED", "day DATE DEFAULT '2024-02-31'"))
+	}
+	if g.maybe(1) {
+		for i := range 30 {
+			lines = append(lines, fmt.Sprintf("`a rather long name ) VALUES (%d` INT DEFAULT %d", i, i))
+		}
+	}
 	lines = append(lines, "KEY "+backquoted(g.name(n)+"k")+" (k)"+g.optional(2, "INVISIBLE")+g.optional(2, "COMMENT 'it''s'"))
 	for _, more := range []string{"KEY fn ((k + 1), s)", "KEY pre (s(5) DESC)", "FULLTEXT KEY ft (s)", "UNIQUE KEY uq (k, s)",
-		"CONSTRAINT " + backquoted(fmt.Sprintf("chk`%d", n)) + " CHECK (k <> 99 OR s <> 'it''s') NOT ENFORCED", "CHECK (k < 1000)"} {
+		"CONSTRAINT " + backquoted(fmt.Sprintf("chk`%d", n)) + " CHECK (k <> 99 OR s <> 'it''s') NOT ENFORCED", "CHECK (k < 1000)", "CHECK (k <> 98 OR s <> _utf8mb4'😁')"} {
 		if g.maybe(2) {
 			lines = append(lines, more)
 		}
@@ -231,7 +252,7 @@ func (g *schemaGenerator) table(n int) {
 	if key == 0 && !strings.Contains(strings.Join(lines, ""), "FOREIGN") {
 		partitions = g.optional(4, pick(g, "PARTITION BY HASH (k) PARTITIONS 3", "PARTITION BY RANGE (k) (PARTITION `p;1` VALUES LESS THAN (10) COMMENT 'it''s', PARTITION p2 VALUES LESS THAN MAXVALUE)", "PARTITION BY LIST COLUMNS (s) (PARTITION a VALUES IN ('it''s','a',''), PARTITION b VALUES IN ('x', NULL))"))
 	}
-	g.say("SET SESSION restrict_fk_on_non_standard_key = OFF, sql_generate_invisible_primary_key = %s, innodb_strict_mode = OFF, sql_mode = ''", pick(g, "ON", "OFF"))
+	g.say("SET SESSION restrict_fk_on_non_standard_key = OFF, sql_generate_invisible_primary_key = %s, innodb_strict_mode = OFF, sql_mode = 'ALLOW_INVALID_DATES', time_zone = '%s'", pick(g, "ON", "OFF"), pick(g, "+00:00", "+05:30"))
 	g.say("CREATE TABLE %s (%s)%s%s", name, strings.Join(lines, ", "), options, partitions)
 	g.tables = append(g.tables, name)
 	columns := make([]string, len(values))
@@ -245,7 +266,7 @@ func (g *schemaGenerator) table(n int) {
 		}
 		g.say("INSERT IGNORE INTO %s (%s%s, k) VALUES (%s%s, %d)", name, id, strings.Join(columns, ", "), at, strings.Join(values, ", "), i)
 	}
-	g.say("SET SESSION sql_mode = DEFAULT")
+	g.say("SET SESSION sql_mode = DEFAULT, time_zone = SYSTEM")
 }
 
 // session is what a program is made in.

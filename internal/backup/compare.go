@@ -182,7 +182,7 @@ func compareDefinitions(ctx context.Context, v *podclient.Visit, want definition
 		if err != nil {
 			return fmt.Errorf("%w: read how %s.%s is made: %w", ErrDiffers, t.Database, t.Name, err)
 		}
-		if d.compared++; definitionSum(create) != sums[t] {
+		if d.compared++; definitionSum(create) != sums[t] && quotedSum(create) != sums[t] {
 			d.differences = append(d.differences, fmt.Sprintf("table %s.%s is another", t.Database, t.Name))
 		}
 		return nil

@@ -83,8 +83,14 @@ var introducer = regexp.MustCompile(`\b_[a-z0-9]+'`)
 // characterSet comes before a collation, which says it too, once a column's was given by itself.
 var characterSet = regexp.MustCompile(` CHARACTER SET [a-z0-9]+ COLLATE `)
 
-// definitionSum is a checksum of what SHOW CREATE TABLE prints, whatever the order of keys and constraints.
+// definitionSum is a checksum of what SHOW CREATE TABLE prints, whatever the order of keys and constraints. Names count without their quotes:
+// in an expression they have them only when sql_quote_show_create was ON where the table was made.
 func definitionSum(create string) string {
+	return quotedSum(strings.ReplaceAll(strings.ReplaceAll(create, "\n  `", "\n "), "`", "")) // a line that begins with two spaces is a key or a constraint
+}
+
+// quotedSum is the checksum in backups of older releases.
+func quotedSum(create string) string {
 	plain := introducer.ReplaceAllString(autoIncrement.ReplaceAllString(create, ""), "'")
 	plain = characterSet.ReplaceAllString(plain, " COLLATE ")
 	lines := strings.Split(plain, "\n")

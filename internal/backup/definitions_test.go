@@ -10,6 +10,7 @@ func TestDefinitionSum(t *testing.T) {
 		same  bool
 	}{
 		"the same":                 {table, true},
+		"a check":                  {"CREATE TABLE `t` (\n  `a` int NOT NULL AUTO_INCREMENT,\n  `b` int DEFAULT NULL,\n  PRIMARY KEY (`a`),\n  KEY `x` (`b`),\n  KEY `y` (`b`,`a`),\n  CONSTRAINT `c` CHECK ((`b` > 0))\n) ENGINE=InnoDB AUTO_INCREMENT=7 DEFAULT CHARSET=utf8mb4", false},
 		"another counter":          {"CREATE TABLE `t` (\n  `a` int NOT NULL AUTO_INCREMENT,\n  `b` int DEFAULT NULL,\n  PRIMARY KEY (`a`),\n  KEY `x` (`b`),\n  KEY `y` (`b`,`a`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4", true},
 		"another order of keys":    {"CREATE TABLE `t` (\n  `a` int NOT NULL AUTO_INCREMENT,\n  `b` int DEFAULT NULL,\n  PRIMARY KEY (`a`),\n  KEY `y` (`b`,`a`),\n  KEY `x` (`b`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4", true},
 		"another order of columns": {"CREATE TABLE `t` (\n  `b` int DEFAULT NULL,\n  `a` int NOT NULL AUTO_INCREMENT,\n  PRIMARY KEY (`a`),\n  KEY `x` (`b`),\n  KEY `y` (`b`,`a`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4", false},
@@ -19,5 +20,8 @@ func TestDefinitionSum(t *testing.T) {
 		if got := definitionSum(row.other) == definitionSum(table); got != row.same {
 			t.Errorf("%s: the same is %t", name, got)
 		}
+	}
+	if definitionSum("CREATE TABLE `t` (\n  `a` int,\n  CONSTRAINT `c` CHECK ((`a` > 0))\n)") != definitionSum("CREATE TABLE `t` (\n  `a` int,\n  CONSTRAINT `c` CHECK ((a > 0))\n)") {
+		t.Error("names without quotes in an expression make another table")
 	}
 }

@@ -14,7 +14,8 @@ import (
 // the same on both servers.
 func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
 	w := theWorld(t)
-	from := w.source(t, map[string]string{"sql_quote_show_create": "OFF", "show_create_table_verbosity": "ON", "show_gipk_in_create_table_and_information_schema": "OFF", "sql_mode": "ALLOW_INVALID_DATES"})
+	from := w.source(t, map[string]string{"show_create_table_verbosity": "ON", "show_gipk_in_create_table_and_information_schema": "OFF", "sql_mode": "ALLOW_INVALID_DATES"})
+	sql(t, from, "SET GLOBAL sql_quote_show_create = OFF") // it cannot be in an option file
 	var columns []string
 	for i := range 60 {
 		columns = append(columns, fmt.Sprintf("`a column with a rather long name ) VALUES (%d` INT DEFAULT %d", i, i))
@@ -39,7 +40,8 @@ func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
 		t.Errorf("named are %v, left out %v", named, left)
 	}
 	for _, row := range rows {
-		if want, got := sql(t, from, printed+row.ask), sql(t, target, printed+row.ask); want == "" || got != want {
+		unquoted := func(text string) string { return strings.ReplaceAll(text, "`", "") } // as the source has expressions
+		if want, got := unquoted(sql(t, from, printed+row.ask)), unquoted(sql(t, target, printed+row.ask)); want == "" || got != want {
 			t.Errorf("%s: restored is\n%s\nof\n%s", row.name, got, want)
 		}
 	}

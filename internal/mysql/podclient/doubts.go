@@ -49,7 +49,7 @@ var doubts = []struct {
 			"rows hold bytes for which " + c.charset + " has no character, or other bytes for the same one; a restore has others. UPDATE … SET " + c.quoted() + " = " + again + " does the same here"
 	}},
 	{"EXTRA LIKE '%STORED GENERATED%' AND (GENERATION_EXPRESSION REGEXP 'unix' OR EXISTS (SELECT 1 FROM information_schema.COLUMNS o WHERE o.TABLE_SCHEMA = c.TABLE_SCHEMA AND o.TABLE_NAME = c.TABLE_NAME" +
-		" AND c.GENERATION_EXPRESSION LIKE CONCAT('%`', o.COLUMN_NAME, '`%') AND (o.DATA_TYPE = 'timestamp' OR o.COLUMN_TYPE LIKE '%unsigned%' AND c.GENERATION_EXPRESSION LIKE '% - %')))", func(c doubtful) (string, string) {
+		" AND c.GENERATION_EXPRESSION LIKE CONCAT('%', o.COLUMN_NAME, '%') AND (o.DATA_TYPE = 'timestamp' OR o.COLUMN_TYPE LIKE '%unsigned%' AND c.GENERATION_EXPRESSION LIKE '% - %')))", func(c doubtful) (string, string) {
 		return "NOT (" + c.quoted() + " <=> " + c.converted() + ")", "rows hold another value than its expression gives in UTC and without NO_UNSIGNED_SUBTRACTION, as it was made in a session with another time_zone or sql_mode; a restore computes it once more, " +
 			"or fails. Make it an ordinary column, or an expression that does not depend on the session, and write the rows again with time_zone = '+00:00'"
 	}},

@@ -51,7 +51,7 @@ func explainLaunch(err error, spec LaunchSpec, region string) error {
 			"the account's limit on instances of type %s is reached: ask for more in Service Quotas (%s)", spec.InstanceType, code)}
 	case code == "InsufficientFreeAddressesInSubnet":
 		return &awsapi.Error{Class: awsapi.Waiting, Err: err, Text: fmt.Sprintf(
-			"subnet %s has no free address: free some, or append a larger subnet to spec.aws.subnetIDs (%s)", spec.SubnetID, code)}
+			"subnet %s has no free address: free some, or append a larger subnet of its zone to spec.aws.subnetIDs (%s)", spec.SubnetID, code)}
 	case awsapi.LacksImage(err):
 		return noImage(spec.ImageID, region, err)
 	case awsapi.ZoneLacksType(err): // what helps is what helps when there is no capacity: waiting, or another zone

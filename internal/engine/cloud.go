@@ -84,37 +84,27 @@ func (x *Execution) createVolume(ctx context.Context, a topology.CreateVolume) e
 		return err
 	}
 	finish := func(ctx context.Context, x *Execution, err error) error {
-		x.Requests.recordCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, x.Clock.Now())
+		x.Requests.recordCapacity(a.Member, a.Zone, true, err, x.Clock.Now())
 		return x.ordered(ctx, a, err)
 	}
 	return x.onMember(ctx, &call{action: a, finish: finish}, request)
 }
 
-// launch launches a member's instance. It records a lack of capacity, so that the plan can choose another zone.
+// launch launches a member's instance. It records a lack of room, so that the plan can choose another subnet or zone.
 func (x *Execution) launch(ctx context.Context, a topology.LaunchInstance) error {
 	request, err := x.Cloud.PrepareLaunch(a)
 	if err != nil {
 		return err
 	}
-	before := x.Desired.PreviousTemplate.Hash
+	before, subnets := x.Desired.PreviousTemplate.Hash, x.Desired.Subnets
 	finish := func(ctx context.Context, x *Execution, err error) error {
 		if a.Previous {
 			x.Requests.RecordPreviousTemplate(before, err, x.Clock.Now())
 		}
-		x.Requests.recordCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())
+		x.Requests.recordLaunch(a, subnets, err, x.Clock.Now())
 		return x.ordered(ctx, a, err)
 	}
 	return x.onMember(ctx, &call{action: a, finish: finish}, request)
-}
-
-// zoneOf returns the zone of one of the spec's subnets.
-func (x *Execution) zoneOf(subnetID string) string {
-	for _, subnet := range x.Desired.Subnets {
-		if subnet.ID == subnetID {
-			return subnet.Zone
-		}
-	}
-	return ""
 }
 
 // ordered takes the outcome of an order for an instance or a volume. Its client token may be spent, also because the instance ended so
@@ -157,7 +147,7 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		zone = in.Zone
 	}
 	if failed := x.Requests.startFailed(a.InstanceID, in.StateReason, x.Clock.Now()); failed > 0 {
-		x.Requests.recordCapacity(a.Member, zone, codeNoCapacity, awsapi.StopError(in.StateReason), x.Clock.Now())
+		x.Requests.recordCapacity(a.Member, zone, false, awsapi.StopError(in.StateReason), x.Clock.Now())
 		pause := min(startPause<<min(failed-1, 8), startPauseMax)
 		return &Problem{
 			Reason: v1alpha1.ReasonBootFailed, After: AfterWaiting, Pause: pause, PauseFrom: pause,
@@ -169,7 +159,7 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		if err == nil && x.Requests.startTaken(a.InstanceID, x.Clock.Now()) > 0 {
 			return nil // it was taken before as well: whether the zone has room is not known yet
 		}
-		x.Requests.recordCapacity(a.Member, zone, codeNoCapacity, err, x.Clock.Now())
+		x.Requests.recordCapacity(a.Member, zone, false, err, x.Clock.Now())
 		return err
 	}
 	return x.onMember(ctx, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, a) })

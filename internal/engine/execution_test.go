@@ -482,6 +482,43 @@ func TestALackOfCapacityIsRemembered(t *testing.T) {
 	}
 }
 
+// TestAFullSubnetIsRemembered, and its zone lacks room only once EC2 has refused each of its subnets.
+func TestAFullSubnetIsRemembered(t *testing.T) {
+	w, q := newStage(), NewRequests()
+	subnets := []topology.Subnet{{ID: "subnet-a", Zone: "1"}, {ID: "subnet-b", Zone: "2"}, {ID: "subnet-d", Zone: "1"}}
+	full := func() (ids []string) {
+		for _, subnet := range q.WithRefusals(subnets, w.clock.Now()) {
+			if !subnet.FullAt.IsZero() {
+				ids = append(ids, subnet.ID)
+			}
+		}
+		return ids
+	}
+	for n, step := range []struct {
+		subnet string
+		err    error
+		full   []string
+		zone   string
+	}{
+		{"subnet-a", answer("RunInstances", codeNoAddress), []string{"subnet-a"}, ""},
+		{"subnet-d", answer("RunInstances", "RequestLimitExceeded"), []string{"subnet-a"}, ""},
+		{"subnet-d", answer("RunInstances", codeNoAddress), []string{"subnet-a", "subnet-d"}, "1"},
+		{"subnet-a", nil, []string{"subnet-d"}, ""},
+	} {
+		w.clock.SetTime(w.clock.Now().Add(longestPause))
+		w.answers["launch"] = step.err
+		x := w.execution(q, topology.LaunchInstance{Member: "a", SubnetID: step.subnet})
+		x.Desired.Subnets = subnets
+		x.Run(t.Context())
+		if zone, _ := q.CapacityRefused("a", w.clock.Now()); !slices.Equal(full(), step.full) || zone != step.zone {
+			t.Errorf("step %d: full are %v, the zone %q lacks room", n, full(), zone)
+		}
+	}
+	if w.clock.SetTime(w.clock.Now().Add(refusalKept)); len(full()) > 0 {
+		t.Errorf("after a while %v are still full", full())
+	}
+}
+
 // TestWhatEC2DidNotAnswerIsInDoubt: it may have been done, and lists may not show it yet.
 func TestWhatEC2DidNotAnswerIsInDoubt(t *testing.T) {
 	for name, row := range map[string]struct {

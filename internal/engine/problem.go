@@ -30,12 +30,6 @@ const (
 	AfterPerson = 2 * time.Minute
 )
 
-// EC2's codes for a zone that has none of an instance type, and none of a volume type left.
-const (
-	codeNoCapacity       = "InsufficientInstanceCapacity"
-	codeNoVolumeCapacity = "InsufficientVolumeCapacity"
-)
-
 // ErrConflict: what was to be written is of another version by now.
 var ErrConflict = errors.New("somebody else changed it meanwhile")
 
@@ -85,7 +79,7 @@ func CloudError(err error) *Problem {
 	switch awsapi.Classify(err) {
 	case awsapi.Throttled, awsapi.Waiting, awsapi.NotFound:
 		switch awsapi.Code(err) {
-		case codeNoCapacity, codeNoVolumeCapacity, "InsufficientFreeAddressesInSubnet":
+		case codeNoCapacity, codeNoVolumeCapacity, codeNoAddress:
 			p.Reason = v1alpha1.ReasonInsufficientCapacity
 		case "DependencyViolation", "OperationNotPermitted", "PendingVerification", "CustomerKeyHasBeenRevoked":
 			p.Reason = v1alpha1.ReasonWaitingForDependency // may take long, and a person can often help

@@ -53,8 +53,7 @@ type Requests struct {
 	stops map[string]stopped
 	// tokens is what EC2's answers say about the client tokens of orders that were not carried out yet.
 	tokens map[order]token
-	// full says in which zone EC2 has no capacity for a member, for what, and since when.
-	full map[string]refusal
+	capacity
 	// beforeRefused is the hash of the previous template if EC2 rejected a launch with it, and beforeRefusedAt is when.
 	beforeRefused   string
 	beforeRefusedAt time.Time
@@ -64,7 +63,7 @@ type Requests struct {
 
 // NewRequests remembers nothing yet.
 func NewRequests() *Requests {
-	return &Requests{failed: map[Attempt]failure{}, taken: map[Attempt]time.Time{}, starts: map[string]starts{}, stops: map[string]stopped{}, tokens: map[order]token{}, full: map[string]refusal{}}
+	return &Requests{failed: map[Attempt]failure{}, taken: map[Attempt]time.Time{}, starts: map[string]starts{}, stops: map[string]stopped{}, tokens: map[order]token{}, capacity: newCapacity()}
 }
 
 // failure is an attempt that failed when it was made last.
@@ -235,46 +234,8 @@ const (
 	startPauseMax = 5 * time.Minute
 )
 
-// refusalKept is how long after EC2 said so last a zone is believed to have no capacity. As long as that matters it is asked again
-// within half a minute; what was refused and then not wanted any more says nothing about another day.
-const refusalKept = 5 * time.Minute
-
 // codeTokenEnded is EC2's code for a client token whose instance ended.
 const codeTokenEnded = "IdempotentInstanceTerminated"
-
-// recordCapacity notes in which zone, and since when, EC2 refuses capacity for a member's instance or volume (which of them, the code
-// says), or that it does not. Any other error says nothing about that. Several members are launched at the same time.
-func (q *Requests) recordCapacity(member, zone, code string, err error, now time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	known := q.full[member]
-	switch {
-	case err == nil && (known.code == code || code == codeNoCapacity): // with an instance there is a volume
-		delete(q.full, member)
-	case awsapi.Code(err) != code || zone == "":
-	case known.zone != zone || known.code != code || now.Sub(known.last) > refusalKept:
-		q.full[member] = refusal{zone: zone, code: code, since: now, last: now}
-	default:
-		known.last = now
-		q.full[member] = known
-	}
-}
-
-// CapacityRefused returns in which zone EC2 refuses capacity for a member, and since when.
-func (q *Requests) CapacityRefused(member string, now time.Time) (zone string, since time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if known := q.full[member]; now.Sub(known.last) <= refusalKept {
-		return known.zone, known.since
-	}
-	return "", time.Time{}
-}
-
-// refusal is a zone without capacity: for a volume, or for an instance; since when, and when EC2 said so last.
-type refusal struct {
-	zone, code  string
-	since, last time.Time
-}
 
 // refusedBefore is how long EC2 is not asked again for an instance as before of which it took no order.
 const refusedBefore = 10 * time.Minute

@@ -63,7 +63,7 @@ func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 	began := clock.Now()
 	refused := &smithy.GenericAPIError{Code: codeNoCapacity}
 	note := func(zone string, err error) {
-		q.recordCapacity("orders-1", zone, codeNoCapacity, err, clock.Now())
+		q.recordCapacity("orders-1", zone, false, err, clock.Now())
 	}
 	note("us-east-1b", refused)
 	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, errors.New("no answer"), refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
@@ -77,7 +77,7 @@ func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 	if zone, since := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
 		t.Errorf("in another zone: %q, %s", zone, since)
 	}
-	q.recordCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	q.recordCapacity("orders-1", "us-east-1c", true, nil, clock.Now())
 	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" {
 		t.Errorf("after a volume was made capacity for an instance lacks in %q", zone)
 	}
@@ -85,11 +85,11 @@ func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "" {
 		t.Errorf("after a launch capacity lacks in %q", zone)
 	}
-	q.recordCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, &smithy.GenericAPIError{Code: codeNoVolumeCapacity}, clock.Now())
+	q.recordCapacity("orders-1", "us-east-1c", true, &smithy.GenericAPIError{Code: codeNoVolumeCapacity}, clock.Now())
 	if zone, since := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
 		t.Errorf("for a volume: %q, %s", zone, since)
 	}
-	q.recordCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	q.recordCapacity("orders-1", "us-east-1c", true, nil, clock.Now())
 	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "" {
 		t.Errorf("after the volume was made capacity lacks in %q", zone)
 	}

@@ -15,6 +15,7 @@ var (
 	errSilent    = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
 	errThrottled = answer("", "RequestLimitExceeded")
 	errCapacity  = answer("RunInstances", "InsufficientInstanceCapacity")
+	errNoAddress = answer("RunInstances", "InsufficientFreeAddressesInSubnet")
 	errState     = answer("", "IncorrectState")
 	errNotFound  = answer("", "InvalidVolume.NotFound")
 	errUsedUp    = answer("RunInstances", "IdempotentInstanceTerminated")

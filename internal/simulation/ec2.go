@@ -38,9 +38,21 @@ type cloud struct {
 	group     bool
 	tokens    map[string]string // client token to id
 	noRoom    map[string]bool   // zones without capacity
+	full      map[string]bool   // subnets without a free address
 	slow      *rand.Rand        // draws how long an order takes, nil for no time
 	stops     stops
 	rotation  rotation
+}
+
+// lacksRoom is why no instance can be launched in a subnet of a zone; nil when one can.
+func (c *cloud) lacksRoom(zone, subnet string) error {
+	switch {
+	case c.noRoom[zone]:
+		return errCapacity
+	case c.full[subnet]:
+		return errNoAddress
+	}
+	return nil
 }
 
 type instance struct {

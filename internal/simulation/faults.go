@@ -249,6 +249,19 @@ var separate = []separateFault{
 		in.clockAhead = ahead
 		w.after(lasts, func() { in.clockAhead = 0 })
 	}},
+	{"a subnet has no free address", 6, 2, func(w *world, draw *rand.Rand) {
+		subnet, appended := w.desired.Subnets[draw.IntN(3)], draw.IntN(2) == 0
+		fillSubnet(w, subnet, appended)
+		w.after(5*second+draw.Int64N(175*second), func() { delete(w.cloud.full, subnet.ID) })
+	}},
+}
+
+// fillSubnet leaves a subnet without a free address. A person may then append another of its zone, as status says.
+func fillSubnet(w *world, subnet topology.Subnet, appended bool) {
+	w.cloud.full[subnet.ID] = true
+	if appended {
+		w.desired.Subnets = append(slices.Clone(w.desired.Subnets), topology.Subnet{ID: subnet.ID + "-large", Zone: subnet.Zone})
+	}
 }
 
 // drawSeparate decides which of them strike, and when.
@@ -304,6 +317,7 @@ func (w *world) heal() {
 	w.net = network{}
 	w.shape.weather = weather{}
 	clear(w.cloud.noRoom)
+	clear(w.cloud.full)
 	w.desired.Hibernate = false
 	w.seeOff()
 	for _, in := range w.cloud.instances {

@@ -658,8 +658,8 @@ var mutants = []mutant{
 		name: "a lack of capacity is forgotten at once",
 		open: true,
 		file: engineCloudFile,
-		old:  "		x.Requests.recordCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())\n",
-		new:  "", breaks: []string{notConverged},
+		old:  "		x.Requests.recordLaunch(a, subnets, err, x.Clock.Now())\n",
+		new:  "		_ = subnets\n", breaks: []string{notConverged},
 	},
 	{
 		name: "the client token of an instance that ended is used again",

@@ -236,6 +236,7 @@ func (op *operator) reconcile(p *process) int64 {
 	}
 	d := w.desired
 	d.Template, d.PreviousTemplate = templateText(d), beforeOf(op.records(), d.Version)
+	d.Subnets = op.requests.WithRefusals(d.Subnets, w.time())
 	op.desired = d
 	if !o.CloudReachable {
 		d.Subnets = nil

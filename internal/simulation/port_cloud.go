@@ -170,8 +170,8 @@ func (c cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Contex
 		return processOf(ctx).order(a.String(), func() error {
 			in := w.instance(w.cloud.tokens[key])
 			switch {
-			case in == nil && w.cloud.noRoom[zone]:
-				return errCapacity
+			case in == nil && w.cloud.lacksRoom(zone, a.SubnetID) != nil:
+				return w.cloud.lacksRoom(zone, a.SubnetID)
 			case in == nil:
 				if v := w.volume(a.VolumeID); v != nil && v.Zone != zone {
 					w.fail(wrongZone, "%s is launched in zone %s, its volume is in %s", a.Member, zone, v.Zone)

@@ -104,7 +104,7 @@ func newWorld(seed, schedule uint64) *world {
 func emptyWorld(seed, schedule uint64) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), trace: trace{hash: fnv.New64a()},
-		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}, uncovered: map[string]int64{}}, rows: map[uint64]string{}, broken: map[string]bool{},
+		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}, full: map[string]bool{}}, kube: kube{inService: map[string]bool{}, uncovered: map[string]int64{}}, rows: map[uint64]string{}, broken: map[string]bool{},
 	}
 	w.cloud.stops.w = w
 	return w

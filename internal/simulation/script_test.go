@@ -216,6 +216,8 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 		writeByHand(in.server, d.Cmd == "flush")
 	case "xa-commit":
 		commitOnePrepared(in.server, 0)
+	case "fill-subnet":
+		fillSubnet(w, w.desired.Subnets[node], d.HasArg("append"))
 	case "stop-instance":
 		w.stopInstance(in)
 	case "terminate-instance":

@@ -91,6 +91,8 @@ type Beginning struct {
 // Subnet is a subnet of the spec.
 type Subnet struct {
 	ID, Zone string
+	// FullAt is when EC2 last refused an instance in it for lack of a free address; zero when it did not lately.
+	FullAt time.Time
 }
 
 // MemberName returns the name of the member with an ordinal.
@@ -125,15 +127,36 @@ func (d Desired) subnetFor(ordinal, shift int) Subnet {
 	return d.Subnets[(ordinal+shift)%len(d.Subnets)]
 }
 
-// subnetInZone returns the first subnet of a zone, preferring the one that round-robin names.
+// subnetInZone returns the subnet of a zone in which an instance is launched: the one that round-robin names, else the first, of those
+// that EC2 did not lately refuse as full. When it refused all of them it is the one that was refused longest ago.
 func (d Desired) subnetInZone(zone string, ordinal, shift int) (Subnet, bool) {
-	if s := d.subnetFor(ordinal, shift); s.Zone == zone {
-		return s, true
-	}
-	for _, s := range d.Subnets {
-		if s.Zone == zone {
-			return s, true
+	var best Subnet
+	for _, s := range append([]Subnet{d.subnetFor(ordinal, shift)}, d.Subnets...) {
+		if s.Zone == zone && (best.ID == "" || s.FullAt.Before(best.FullAt)) {
+			best = s
 		}
 	}
-	return Subnet{}, false
+	return best, best.ID != ""
+}
+
+// ZoneFull says whether a zone has subnets, and EC2 lately refused each of them as full.
+func ZoneFull(subnets []Subnet, zone string) bool {
+	full := false
+	for _, s := range subnets {
+		if s.Zone != zone {
+			continue
+		}
+		if full = !s.FullAt.IsZero(); !full {
+			return false
+		}
+	}
+	return full
+}
+
+// lacksRoom says what a zone lacks that EC2 refuses an instance of a member in.
+func (d Desired) lacksRoom(zone string) string {
+	if ZoneFull(d.Subnets, zone) {
+		return "no free address in the subnets of " + zone
+	}
+	return "no capacity in " + zone
 }

@@ -32,7 +32,7 @@ func newScene() *scene {
 	s := &scene{
 		desired: Desired{
 			Cluster: "orders", Replicas: 3, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, TemplateHash: "t",
-			Subnets: []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
+			Subnets: []Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
 		},
 		observed: Observed{
 			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, CloudTaken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{},

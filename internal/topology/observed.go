@@ -106,8 +106,8 @@ type Member struct {
 	ModificationRefused string
 	// Boot is how far the instance came by its console; zero while mysqld answers.
 	Boot Boot
-	// CapacityRefused is the zone in which EC2 has had no capacity for the member since CapacityRefusedAt; empty when it
-	// refused nothing.
+	// CapacityRefused is the zone in which EC2 has had no room for the member since CapacityRefusedAt: no capacity, or no free address
+	// in any subnet; empty when it refused nothing.
 	CapacityRefused   string
 	CapacityRefusedAt time.Time
 }

@@ -307,8 +307,8 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch) // no hot loop against a zone that has nothing to give
-		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity for it in %s at the moment", m.Name, vol.Zone))
-		return waits("EC2 has no capacity in " + vol.Zone + " at the moment")
+		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has %s for its instance at the moment", m.Name, p.lacksRoom(vol.Zone)))
+		return waits("EC2 has " + p.lacksRoom(vol.Zone) + " at the moment")
 	}
 	p.do(launch)
 	if before {
@@ -329,10 +329,10 @@ func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
 		return waits(fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State))
 	case vol.ID == rec.AbandonedVolume && rec.VolumeFailedAt == 0:
 		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID}) // EC2's lists are late, or it refused
-		return waits("no capacity in " + vol.Zone + "; waiting for the end of volume " + vol.ID)
+		return waits(p.lacksRoom(vol.Zone) + "; waiting for the end of volume " + vol.ID)
 	case p.moveZone(m, vol, &rec):
 		p.plan.Records.Members[m.Name] = rec
-		return waits("no capacity in " + vol.Zone + "; moving to another zone")
+		return waits(p.lacksRoom(vol.Zone) + "; moving to another zone")
 	}
 	return Step{}
 }
@@ -350,7 +350,7 @@ func (p *provisioning) endedSoon(m *Member, vol *Volume) Step {
 	return Step{}
 }
 
-// moveZone gives up a zone without capacity: soon for a member whose volume never carried data. A volume with data is
+// moveZone gives up a zone without capacity, or without a free address: soon for a member whose volume never carried data. A volume with data is
 // retired, which keeps it, only after a long time, for a member that is no voter any more while others are; the member is
 // seeded anew.
 func (p *provisioning) moveZone(m *Member, vol *Volume, rec *MemberRecord) bool {

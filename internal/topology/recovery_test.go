@@ -22,7 +22,7 @@ func planned[A Action](p Plan) []A {
 // fresh is a cluster of three whose instances are up and whose servers answer, empty and without roles.
 func fresh() (Desired, Observed) {
 	d := Desired{Cluster: "orders", Replicas: 3, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, Beginning: Beginning{Recover: true},
-		Subnets: []Subnet{{"subnet-1", "a"}, {"subnet-2", "b"}, {"subnet-3", "c"}}}
+		Subnets: []Subnet{{ID: "subnet-1", Zone: "a"}, {ID: "subnet-2", Zone: "b"}, {ID: "subnet-3", Zone: "c"}}}
 	o := Observed{Now: time.Unix(1000000, 0), CloudReachable: true, Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{}}
 	o.Records.Members = map[string]MemberRecord{}
 	for ordinal := range 3 {

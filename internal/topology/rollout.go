@@ -413,8 +413,8 @@ func (p *rollout) launchSuccessor(m *Member, vol *Volume) Step {
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch)
-		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next instance; the present one stays until then", m.Name, vol.Zone))
-		return waits("EC2 has no capacity in " + vol.Zone + " for its next instance")
+		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has %s for its next instance; the present one stays until then", m.Name, p.lacksRoom(vol.Zone)))
+		return waits("EC2 has " + p.lacksRoom(vol.Zone) + " for its next instance")
 	}
 	p.retry(waitMySQL, launch)
 	return waits("launching its next instance")

@@ -100,7 +100,7 @@ func newWorld(t *testing.T, replicas int) *world {
 		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), reach: true,
 		desired: Desired{
 			Cluster: "orders", Replicas: replicas, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, ManagedSecurityGroup: true, Database: true,
-			Subnets:        []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
+			Subnets:        []Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
 			DeletionPolicy: v1alpha1.DeletionPolicySnapshot,
 		},
 		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{}, missing: map[string]time.Time{}, down: map[string]time.Time{}, spent: map[string]bool{},

@@ -39,6 +39,7 @@ func (r *Cloud) readSubnets(ctx context.Context, s *pass.Pass) {
 		}
 		s.Desired.Subnets = append(s.Desired.Subnets, topology.Subnet{ID: subnet.ID, Zone: subnet.Zone})
 	}
+	s.Desired.Subnets = s.Cache.Requests.WithRefusals(s.Desired.Subnets, r.Clock.Now())
 }
 
 // home is the VPC that the cluster is in: that of its instances, else of its own security group. The spec's subnets may have been

@@ -636,8 +636,8 @@ var mutants = []mutant{
 	{
 		name: "a host that EC2 calls stopped after a stop by force counts as off",
 		at:   1671,
-		file: votersFile,
-		old:  " && o.mayStillWrite(m) == nil",
+		file: "internal/topology/off.go",
+		old:  " || o.mayStillWrite(m) != nil",
 		new:  "",
 	},
 	{

@@ -15,7 +15,7 @@ type Observed struct {
 	Now time.Time
 	// CloudReachable is false when EC2's API gave no answer: then what it said last is used, and nothing is created.
 	CloudReachable bool
-	// CloudTaken is when EC2's side was read last.
+	// CloudTaken is when EC2's side was read last as a whole; an instance may have been looked at since, see Instance.AnsweredAt.
 	CloudTaken time.Time
 	// WatchedSince is when this operator began to look at the cluster; zero when it has from the beginning on. What another
 	// one made shortly before may not be shown yet.
@@ -132,6 +132,8 @@ type Instance struct {
 	// StopStuck is true when the instance has been stopping for long since EC2 last took a stop of it. PowerCut is true when one of
 	// those was without the shutdown of its operating system, as far as this process knows.
 	StopStuck, PowerCut bool
+	// AnsweredAt is when EC2 was asked what it last answered about the instance; zero while that is not known.
+	AnsweredAt time.Time
 }
 
 // Volume is one EBS volume of a member.

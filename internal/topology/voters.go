@@ -210,7 +210,7 @@ func (p *votes) standAlone(primary *Member) {
 // on alone, unless it is doubted.
 func (p *votes) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
-	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
+	if !p.CloudReachable && !p.someOff(row.Voters) || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
 	}
 	p.stopFailed(primary)
@@ -370,13 +370,6 @@ func (o Observed) mayReturn(m *Member) bool {
 	}
 	r := m.SQL.Replication
 	return r == nil || r.UpToDate || r.LateSince.IsZero() || o.Now.Sub(r.LateSince) < bridgePatience
-}
-
-// off says whether it is certain that no instance of a member runs mysqld as it was last seen: EC2 calls all of them off, in an
-// answer that cannot be from before the member was last reached; and none of them was stopped by force and still has its volume. One
-// that was started again acknowledges nothing, and takes no writes.
-func (o Observed) off(m *Member) bool {
-	return o.CloudReachable && m.halted() && o.mayStillWrite(m) == nil && !m.DownSince.IsZero() && o.CloudTaken.Sub(m.DownSince) >= lateAnswers
 }
 
 // volumeLost says whether EC2 has denied a member's volume for so long that it is believed.

@@ -96,6 +96,9 @@ func (r *Cloud) readInventory(ctx context.Context, s *pass.Pass) {
 	switch {
 	case err != nil:
 		s.Access.Problem = engine.ReadingError(err)
+		if s.Access.Problem.Quiet() && r.Clock.Since(inventory.Taken) > InventoryAge {
+			s.Access.Problem.Reason = v1alpha1.ReasonCloudSilent // a list that is throttled for so long holds up what has to be created
+		}
 	case s.Access.AccountProblem != nil && !s.Shown():
 		s.Access.Problem = s.Access.AccountProblem // nothing of the cluster in an account that may be another one says nothing
 	default:
@@ -133,10 +136,7 @@ func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (inventory.Inven
 	if s.Deleting() && !s.Shown() && !s.Cache.Cloud.Inventory.Taken.IsZero() {
 		age = endingAge
 	}
-	inventory, err := s.Access.Cloud.Inventory.Observe(sweep, s.UID(), age)
-	if err != nil {
-		return inventory, err
-	}
+	_, swept := s.Access.Cloud.Inventory.Observe(sweep, s.UID(), age)
 	if s.Cache.Looks.Members.Detector.SomeDownFor(troubleFor, r.Clock.Now()) {
 		s.Access.Cloud.Inventory.Freshen(ctx, troubledAge)
 	}
@@ -144,9 +144,12 @@ func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (inventory.Inven
 	if s.Cache.Looks.Members.Detector.SomeSilent() {
 		look = s.Access.Cloud.Inventory.RefreshNow
 	}
-	inventory, err = look(ctx, s.UID())
-	if awsapi.IsThrottled(err) {
-		err = nil // EC2 is there, and what it said in the last sweep still counts
+	inventory, err := look(ctx, s.UID())
+	switch {
+	case swept != nil:
+		return inventory, swept // the lists are too old to create anything from; what a look by id has shown counts
+	case awsapi.IsThrottled(err):
+		return inventory, nil // EC2 is there, and what it said in the last sweep still counts
 	}
 	return inventory, err
 }
@@ -190,7 +193,9 @@ func (r *Cloud) memberise(s *pass.Pass) {
 	r.findUntagged(s)
 	for _, in := range s.Seen.Inventory.Instances {
 		if m := member(in.Member); m != nil {
-			m.Instances = append(m.Instances, instanceOf(in))
+			seen := instanceOf(in)
+			seen.AnsweredAt = s.Seen.Inventory.Answered[in.ID]
+			m.Instances = append(m.Instances, seen)
 		}
 	}
 	for _, v := range s.Seen.Inventory.Volumes {

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -28,6 +29,8 @@ type answering struct {
 	launched string
 	// withoutSnapshot leaves the snapshot out.
 	withoutSnapshot bool
+	// callTimeout bounds one call; 0 for a fifth of a second.
+	callTimeout time.Duration
 
 	mu    sync.Mutex
 	asked map[string]int
@@ -125,7 +128,7 @@ func readerOf(t *testing.T, e *answering) (r *Reader, pass func(time.Duration), 
 	e.launched, e.asked, e.fails, e.texts = "2026-01-02T03:04:05.000Z", map[string]int{}, map[string]string{}, map[string]string{}
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	clients, err := awsapi.NewConnector(awsapi.Config{
-		Clock: clock, CallTimeout: 200 * time.Millisecond, Middleware: func(http.RoundTripper) http.RoundTripper { return e },
+		Clock: clock, CallTimeout: cmp.Or(e.callTimeout, 200*time.Millisecond), Middleware: func(http.RoundTripper) http.RoundTripper { return e },
 	}).Connect(t.Context(), awsapi.Account{Region: "us-east-1", Static: &awsapi.StaticCredentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "example"}})
 	if err != nil {
 		t.Fatal(err)

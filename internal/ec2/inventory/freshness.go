@@ -18,6 +18,8 @@ import (
 //	                                   3 min as good as new; what it lacks says nothing, and status reports it (Unanswered)
 //	what of a cluster is changing      looked at by id, by Refresh: every 0.5 to 5 s, the less often the longer it takes
 //	a cluster whose members are silent all of it is looked at by id, by RefreshNow: every 2 s, over all clusters 4 times a second
+//	a list of the sweeps that EC2      the sweeps fail, and nothing is created once the last good one is too old; looks by id go on, and what
+//	throttles or refuses               they show of an instance counts with its own time (Inventory.Answered)
 //	subnets                            every 10 min, those that are missing or pending every interval
 //	after a failure                    the same error without a call, for a sixth of the interval (looks by id: 2 s)
 //	what EC2 has just created          is believed in for 2 min, though the lists do not show it
@@ -93,9 +95,10 @@ type freshness struct {
 	// swept, looked, lookedBeside and described are how the last sweep, the last looks by ids at what a sweep lists and at snapshots, and
 	// the last look at subnets went.
 	swept, looked, lookedBeside, described reading
-	// trouble is why EC2 could not be read when that was tried last, nil after a good reading. As long as it goes on in the
-	// same way it is reported in the words in which it began.
-	trouble error
+	// trouble is why EC2 could not be read when that was tried last, nil after a good reading; refused is why EC2, which answers,
+	// refuses a list of the sweeps, nil after a good sweep. As long as either goes on in the same way it is reported in the words in
+	// which it began.
+	trouble, refused error
 	// refreshed and urged are when each cluster was last looked at by Refresh and by RefreshNow.
 	refreshed, urged map[string]time.Time
 	// journeys are what of each cluster was on its way from one state to another at the last look.
@@ -154,25 +157,46 @@ func (f *freshness) record(last *reading, err error) {
 }
 
 // conclude keeps the outcome of a sweep or a look: what it says of EC2 counts until the next one. That EC2 takes no more calls
-// just now says that it is there.
+// just now says that it is there, and so does a sweep of which it refuses a list: what is looked at by id may be answered.
 func (f *freshness) conclude(last *reading, err error) {
 	f.record(last, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	of := &f.trouble
+	if last == &f.swept && (err == nil || awsapi.IsDenied(err)) {
+		of, f.trouble = &f.refused, nil
+	}
 	switch {
 	case err == nil:
-		f.trouble = nil
+		*of = nil
 	case awsapi.IsThrottled(err):
-	case f.trouble == nil || awsapi.Classify(f.trouble) != awsapi.Classify(err):
-		f.trouble = err
+	case *of == nil || awsapi.Classify(*of) != awsapi.Classify(err):
+		*of = err
 	}
 }
 
-// troubled is why EC2 could not be read when that was tried last, nil when it could.
+// troubled is why EC2 could not be read when that was tried last, or why it refuses a list of the sweeps; nil when neither is so.
 func (f *freshness) troubled() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.trouble
+	if f.trouble != nil {
+		return f.trouble
+	}
+	return f.refused
+}
+
+// lastSweep is why the last sweep failed; nil when it did not.
+func (f *freshness) lastSweep() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.swept.err
+}
+
+// silent says whether EC2 could not be read when that was tried last.
+func (f *freshness) silent() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.trouble != nil
 }
 
 // pace is how long after a cluster's last refresh the next is due, with these things of it on their way.

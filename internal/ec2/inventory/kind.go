@@ -108,7 +108,7 @@ func (k *Kind[T]) Created(id string, v T) {
 
 // Found takes what EC2 has just shown into the store.
 func (k *Kind[T]) Found(id string, v T) {
-	k.store.do(func() { k.table.put(id, v, k.clock.Now()) })
+	k.store.do(func() { k.table.put(id, v, time.Time{}, k.clock.Now()) })
 }
 
 // Changed changes what the store knows of one, as EC2 has just answered a write.

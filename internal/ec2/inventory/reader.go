@@ -142,10 +142,13 @@ func (r *Reader) Observe(ctx context.Context, clusterUID string, maxAge time.Dur
 	return r.Known(clusterUID), nil
 }
 
-// awaitSweep is joinSweep, but once EC2 could not be read it waits no longer than LookPatience and returns why: a list may take twenty
-// seconds not to be answered, and the next pass asks again.
+// awaitSweep is joinSweep, but once EC2 could not be read, or throttled a list, it waits no longer than LookPatience and returns why: a list
+// may take twenty seconds not to be answered, and the next pass asks again.
 func (r *Reader) awaitSweep(ctx context.Context) error {
 	trouble := r.freshness.troubled()
+	if trouble == nil {
+		trouble = r.freshness.lastSweep()
+	}
 	if trouble == nil {
 		return r.joinSweep(ctx)
 	}
@@ -164,8 +167,11 @@ func (r *Reader) awaitSweep(ctx context.Context) error {
 // Unanswered are the lists that EC2 does not answer. Everything else goes on without them.
 func (r *Reader) Unanswered() []Unanswered { return r.beside.unanswered() }
 
-// reported is the error of a reading in the words of the trouble that it is a part of.
+// reported is the error of a reading in the words of the trouble that it is a part of; nil for nil.
 func (r *Reader) reported(err error) error {
+	if err == nil {
+		return nil
+	}
 	if first := r.freshness.troubled(); first != nil && awsapi.Classify(first) == awsapi.Classify(err) {
 		err = first
 	}

@@ -14,18 +14,16 @@ import (
 // It does not wait for a slow answer: the Inventory is then as it was, without an error, and what EC2 said, or that it
 // did not, is known to the next call.
 //
-// Once EC2 could not be read the error stays until it can: a sweep every few seconds, which nobody waits for, finds out.
+// Once EC2 could not be read the error stays until it can: a sweep every few seconds, which nobody waits for, finds out. While EC2
+// only refuses a list of the sweeps, that error comes with what the look has shown.
 func (r *Reader) Refresh(ctx context.Context, clusterUID string) (Inventory, error) {
-	before := r.Known(clusterUID)
-	if err := r.freshness.troubled(); err != nil {
-		if r.recentSweepFailure() == nil {
-			r.beginSweep(ctx)
-		}
-		return before, r.reported(err)
+	before, trouble := r.Known(clusterUID), r.freshness.troubled()
+	if trouble != nil && r.recentSweepFailure() == nil {
+		r.beginSweep(ctx)
 	}
 	moving := inTransition(before)
-	if moving.empty() || !r.freshness.due(r.freshness.refreshed, clusterUID, r.freshness.pace(clusterUID, moving)) {
-		return before, nil
+	if r.freshness.silent() || moving.empty() || !r.freshness.due(r.freshness.refreshed, clusterUID, r.freshness.pace(clusterUID, moving)) {
+		return before, r.reported(trouble)
 	}
 	return r.lookNow(ctx, clusterUID, "what moves of "+clusterUID, moving)
 }
@@ -35,7 +33,7 @@ func (r *Reader) Refresh(ctx context.Context, clusterUID string) (Inventory, err
 // seconds for a cluster; in between it is Refresh. When many clusters ask, a sweep every few seconds serves them all.
 func (r *Reader) RefreshNow(ctx context.Context, clusterUID string) (Inventory, error) {
 	all := everything(r.Known(clusterUID))
-	if all.empty() || r.freshness.troubled() != nil || !r.freshness.due(r.freshness.urged, clusterUID, UrgentFloor) {
+	if all.empty() || r.freshness.silent() || !r.freshness.due(r.freshness.urged, clusterUID, UrgentFloor) {
 		return r.Refresh(ctx, clusterUID)
 	}
 	if !r.freshness.urgent.TryAccept() {
@@ -70,7 +68,7 @@ func (r *Reader) lookNow(ctx context.Context, clusterUID, flight string, at IDs)
 	case <-beside:
 	case <-wait.Done():
 	}
-	return r.Known(clusterUID), nil
+	return r.Known(clusterUID), r.reported(r.freshness.troubled())
 }
 
 // lookAtMoving looks at instances, volumes and security groups, and waits for the answer as long as wait allows.

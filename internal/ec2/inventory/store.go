@@ -18,8 +18,9 @@ type row[T any] struct {
 	owner string
 	// born is when this process created the thing; zero when a sweep found it.
 	born time.Time
-	// seen is true once a list has shown the thing.
-	seen bool
+	// seen is true once a list has shown the thing, answered is when EC2 was asked the question that it last answered with it.
+	seen     bool
+	answered time.Time
 	// changed is when a write or a look by id last set value. A sweep that began earlier knows less.
 	changed time.Time
 }
@@ -37,10 +38,10 @@ func newTable[T any](tags func(T) map[string]string, over func(T) bool) table[T]
 	return table[T]{rows: map[string]*row[T]{}, byOwner: map[string]map[string]struct{}{}, tags: tags, over: over}
 }
 
-// put stores what a list showed as of now.
-func (t *table[T]) put(id string, v T, now time.Time) {
+// put stores what a list showed that was asked for at asked, and answered by now.
+func (t *table[T]) put(id string, v T, asked, now time.Time) {
 	t.set(id, v, now)
-	t.rows[id].seen = true
+	t.rows[id].seen, t.rows[id].answered = true, asked
 }
 
 // bear stores what EC2 has just created.
@@ -132,7 +133,7 @@ func (t *table[T]) owned(uid string) []T {
 func (t *table[T]) replace(began, now time.Time, found map[string]T) (missing []string) {
 	for id, v := range found {
 		if r := t.rows[id]; r == nil || !r.changed.After(began) {
-			t.put(id, v, began)
+			t.put(id, v, began, began)
 		}
 	}
 	for id, r := range t.rows {
@@ -159,7 +160,7 @@ func (t *table[T]) confirm(asked []string, began, now time.Time, found map[strin
 			continue
 		}
 		if v, ok := found[id]; ok {
-			t.put(id, v, now)
+			t.put(id, v, began, now)
 		} else if r != nil && (t.over(r.value) || !t.fresh(id, now)) {
 			t.remove(id)
 		}
@@ -232,9 +233,11 @@ func (s *store) inventory(uid string, now time.Time) Inventory {
 		Volumes:        s.volumes.owned(uid),
 		Snapshots:      s.snapshots.owned(uid),
 		SnapshotsTaken: s.listed[ListSnapshots],
+		Answered:       map[string]time.Time{},
 	}
 	checked := now.Sub(s.listed[ListHealth]) <= AdvisoryFor
 	for i := range inv.Instances {
+		inv.Answered[inv.Instances[i].ID] = s.instances.rows[inv.Instances[i].ID].answered
 		// An instance that was stopped comes back on another host: what was said of the old one is over.
 		if in := &inv.Instances[i]; in.State == StateRunning && in.LaunchTime.Equal(s.health[in.ID].launched) {
 			h := s.health[in.ID]

@@ -13,6 +13,9 @@ type Inventory struct {
 	// made or looked at since. While SnapshotsTaken is zero EC2 has not answered the list, and others may exist.
 	Snapshots      []Snapshot
 	SnapshotsTaken time.Time
+	// Answered is when EC2 was asked what it last answered about each instance, by id: in a sweep, or in a look at it alone. It is zero
+	// for one that no reading has shown yet.
+	Answered map[string]time.Time
 }
 
 // Health is what EC2's status checks say of an instance.

@@ -247,4 +247,14 @@ func TestWhatThePreflightFound(t *testing.T) {
 	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
+	// Nor does what their launches do without.
+	advisory := []awsapi.Problem{{Reason: v1alpha1.ReasonNotPermitted, Message: "not allowed to call ec2:CreateVolume", Advisory: true}}
+	w.decider.RecordPreflight(s, "spec", advisory)
+	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil || n.Preflight.Shortage.Reason != v1alpha1.ReasonNotPermitted {
+		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
+	}
+	amend(s, func(records *topology.ClusterRecord) { records.Members = nil })
+	if w.decider.RecordPreflight(s, "spec", advisory); n.Preflight.Problem == nil {
+		t.Error("a new cluster begins without being able to make volumes")
+	}
 }

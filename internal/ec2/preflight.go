@@ -24,6 +24,8 @@ type PreflightSpec struct {
 	SecurityGroupIDs, ClientSecurityGroupIDs []string
 	// Replicas is how many members are spread round-robin over the subnets; 0 counts as one a subnet.
 	Replicas int
+	// Begun is true for a cluster that has members. A check that EC2 does not answer, and that their launches do without, is left out.
+	Begun bool
 }
 
 // Preflight finds what would go wrong before anything is made: it describes what the spec names, compares, and makes the
@@ -34,12 +36,20 @@ type PreflightSpec struct {
 // come with it.
 func (c *Cloud) Preflight(ctx context.Context, spec PreflightSpec) ([]awsapi.Problem, error) {
 	p := &preflight{cloud: c, spec: spec}
-	for _, step := range []func(context.Context) error{
-		p.checkKey, p.checkSubnets, p.checkType, p.checkImage, p.checkZones, p.checkGroups,
-		p.tryLaunch, p.tryVolume, p.tryGroup,
+	for _, step := range []struct {
+		check func(context.Context) error
+		// advisory is true for what no launch of a member with a volume needs: EC2 answers a launch in a zone, and an order for a volume.
+		advisory bool
+	}{
+		{p.checkKey, false}, {p.checkSubnets, false}, {p.checkType, false}, {p.checkImage, false}, {p.checkZones, true}, {p.checkGroups, false},
+		{p.tryLaunch, false}, {p.tryVolume, true}, {p.tryGroup, false},
 	} {
-		if err := step(ctx); err != nil {
+		before := len(p.problems)
+		if err := step.check(ctx); err != nil && !(step.advisory && spec.Begun) {
 			return p.problems, fmt.Errorf("preflight: %w", err)
+		}
+		for i := range p.problems[before:] {
+			p.problems[before+i].Advisory = step.advisory
 		}
 		if p.hopeless {
 			break

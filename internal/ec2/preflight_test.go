@@ -258,6 +258,33 @@ func TestPreflightThatEC2DoesNotAnswer(t *testing.T) {
 	}
 }
 
+// TestWhatALaunchDoesWithoutIsAdvisory: a member with a volume is launched although EC2 refuses, or does not answer, what only others need.
+func TestWhatALaunchDoesWithoutIsAdvisory(t *testing.T) {
+	for action, advisory := range map[string]bool{"DescribeInstanceTypeOfferings": true, "CreateVolume": true, "RunInstances": false, "DescribeImages": false} {
+		for fault, rule := range map[string]proxy.Rule{"denied": proxy.Deny(action), "throttled": proxy.Throttle(action)} {
+			t.Run(action+" "+fault, func(t *testing.T) {
+				l := newLab(t)
+				l.fault(rule)
+				spec := l.preflightSpec()
+				spec.Begun = true
+				problems, err := l.cloud.Preflight(t.Context(), spec)
+				switch {
+				case fault == "throttled":
+					if (err == nil) != advisory || len(problems) > 0 {
+						t.Errorf("%v, and %v", err, problems)
+					}
+				case err != nil || len(problems) != 1 || problems[0].Advisory != advisory || problems[0].Reason != v1alpha1.ReasonNotPermitted:
+					t.Errorf("found %+v (%v)", problems, err)
+				}
+				spec.Begun = false
+				if _, err := l.newCloud().Preflight(t.Context(), spec); (err != nil) != (fault == "throttled") {
+					t.Errorf("before there are members: %v", err)
+				}
+			})
+		}
+	}
+}
+
 // That the fence is not allowed is found out before it is needed.
 // TestRehearsalTriesTheFence and everything else, once in a while, and changes nothing.
 func TestRehearsalTriesTheFence(t *testing.T) {

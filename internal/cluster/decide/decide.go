@@ -132,14 +132,14 @@ func rehearse(ctx context.Context, s *pass.Pass) {
 	}
 }
 
-// RecordPreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
-// what is wrong with one subnet, or one group of clients, once there are members.
+// RecordPreflight records what a preflight found. One zone's shortage does not hold up the members of the others: it is only reported. Nor
+// does, once there are members, what is wrong with one subnet or one group of clients, or what their launches do without.
 func (r *Decider) RecordPreflight(s *pass.Pass, key string, problems []awsapi.Problem) {
 	n, begun := s.Cache, len(s.Records().Members) > 0
 	n.Preflight.Passed, n.Preflight.At, n.Preflight.Problem, n.Preflight.Shortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {
 		found := &n.Preflight.Problem
-		if p.Reason == v1alpha1.ReasonInsufficientCapacity || begun && p.OfOnePlace() {
+		if p.Reason == v1alpha1.ReasonInsufficientCapacity || begun && (p.OfOnePlace() || p.Advisory) {
 			found = &n.Preflight.Shortage
 		}
 		message := p.Message
@@ -194,6 +194,7 @@ func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 		Volume:    execute.VolumeSpec(s, topology.CreateVolume{Member: s.Desired.MemberName(0), Incarnation: 1, Zone: s.Desired.Subnets[0].Zone}),
 		SubnetIDs: observe.SubnetIDs(s), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
 		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs, Replicas: int(s.Cluster.ReplicaCount()),
+		Begun: len(s.Records().Members) > 0,
 	}, nil
 }
 

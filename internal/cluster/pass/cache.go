@@ -98,7 +98,7 @@ type preflightCache struct {
 	Passed  string // the specification that passed
 	At      time.Time
 	Problem *engine.Problem
-	// Shortage is what was found that is only told.
+	// Shortage is what was found that is only reported.
 	Shortage *engine.Problem
 }
 

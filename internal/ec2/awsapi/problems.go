@@ -19,6 +19,8 @@ type Problem struct {
 	Reason string
 	// Retry is true when the problem may go away without a change of the spec.
 	Retry bool
+	// Advisory is true for what the launch of a member that has its volume does without.
+	Advisory bool
 }
 
 // OfOnePlace says whether a problem keeps nothing but what would go into one subnet, or one group of clients, from being made.

@@ -96,8 +96,11 @@ func (x *Execution) cloudFailure(action topology.Action, err error) *Problem {
 	x.Requests.DoubtAfter(err, x.Clock.Now())
 	p := CloudError(err)
 	longest := longestPause
-	if _, fence := action.(topology.StopInstance); fence {
+	if stop, stops := action.(topology.StopInstance); stops {
 		longest = fencePause
+		if !stop.Gracefully {
+			p.After = min(p.After, fencePause) // it may be a fence, and no pass would try it sooner
+		}
 	}
 	p.Pause = max(p.Pause, longest)
 	if x.Requests.mismatchedFor(action, x.Clock.Now()) >= tokenTold {

@@ -482,6 +482,18 @@ func TestALackOfCapacityIsRemembered(t *testing.T) {
 	}
 }
 
+// TestTheFenceIsTriedEverySecond, whatever EC2 answers: it asks for no longer pause until the next pass. A shutdown may wait.
+func TestTheFenceIsTriedEverySecond(t *testing.T) {
+	for gracefully, want := range map[bool]time.Duration{false: fencePause, true: AfterWaiting} {
+		w := newStage()
+		w.answers["stop"], w.answers["shut"] = context.DeadlineExceeded, context.DeadlineExceeded
+		x := w.execution(NewRequests(), topology.StopInstance{Member: "a", InstanceID: "i-1", Gracefully: gracefully})
+		if x.Run(t.Context()); len(x.Problems) != 1 || x.Problems[0].After != want {
+			t.Errorf("gracefully %t: %+v", gracefully, x.Problems)
+		}
+	}
+}
+
 // TestAFullSubnetIsRemembered, and its zone lacks room only once EC2 has refused each of its subnets.
 func TestAFullSubnetIsRemembered(t *testing.T) {
 	w, q := newStage(), NewRequests()

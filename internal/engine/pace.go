@@ -19,7 +19,8 @@ type Outcome struct {
 }
 
 // LookAgain says after how long the next pass is due: when the plan asks for it, unless a problem asks for longer. Trouble with EC2
-// itself does not count: the plan knows of it, and asking too often is the cloud plane's own care.
+// itself does not count: the plan knows of it, and asking too often is the cloud plane's own care. Nor may a problem slow a cluster down
+// that has no primary: what was refused is not asked for again so soon, see Requests.Refusal.
 func (o Outcome) LookAgain(plan topology.Plan) time.Duration {
 	progress := o.Promoted || o.Moved && len(o.Problems) == 0
 	after := plan.RequeueAfter
@@ -34,10 +35,10 @@ func (o Outcome) LookAgain(plan topology.Plan) time.Duration {
 	}
 	for _, p := range o.Problems {
 		switch {
-		case p.After > 0 && !p.Aside:
-			after = max(after, min(p.After, AfterWaiting))
 		case plan.Failing:
 			after = max(after, AfterFailing)
+		case p.After > 0 && !p.Aside:
+			after = max(after, min(p.After, AfterWaiting))
 		default:
 			after = max(after, time.Second)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
@@ -30,11 +31,12 @@ func newCapacity() capacity {
 	return capacity{full: map[string]refusal{}, subnets: map[string]time.Time{}}
 }
 
-// refusal is a zone without room: for a volume, or for an instance; since when, and when EC2 said so last.
+// refusal is a zone without room: for a volume, or for an instance; since when, and when EC2 said so last. While it is in doubt, the answer
+// to a later order was lost: EC2 may have found room for that one.
 type refusal struct {
-	zone        string
-	volume      bool
-	since, last time.Time
+	zone            string
+	volume, inDoubt bool
+	since, last     time.Time
 }
 
 // lacksRoom says whether EC2 refuses an instance, or a volume, because its zone or subnet has no room for it.
@@ -52,11 +54,14 @@ func (q *Requests) recordCapacity(member, zone string, volume bool, err error, n
 	switch {
 	case err == nil && (known.volume == volume || !volume): // with an instance there is a volume
 		delete(q.full, member)
+	case mayHaveMade(err) && known.zone == zone && known.volume == volume:
+		known.inDoubt = true
+		q.full[member] = known
 	case !lacksRoom(volume, err) || zone == "":
 	case known.zone != zone || known.volume != volume || now.Sub(known.last) > refusalKept:
 		q.full[member] = refusal{zone: zone, volume: volume, since: now, last: now}
 	default:
-		known.last = now
+		known.last, known.inDoubt = now, false
 		q.full[member] = known
 	}
 }
@@ -100,12 +105,18 @@ func (q *Requests) WithRefusals(subnets []topology.Subnet, now time.Time) []topo
 	return known
 }
 
-// CapacityRefused returns in which zone EC2 has no room for a member, and since when.
+// CapacityRefused returns in which zone EC2 has no room for a member, and since when; none while it is not known what came of the last
+// order: what that made in the zone would be left behind in it.
 func (q *Requests) CapacityRefused(member string, now time.Time) (zone string, since time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if known := q.full[member]; now.Sub(known.last) <= refusalKept {
-		return known.zone, known.since
+	known := q.full[member]
+	open := slices.ContainsFunc(q.calls, func(c *call) bool {
+		o, makes := orderOf(c.action)
+		return makes && o.member == member && o.volume == known.volume
+	})
+	if known.inDoubt || open || now.Sub(known.last) > refusalKept {
+		return "", time.Time{}
 	}
-	return "", time.Time{}
+	return known.zone, known.since
 }

@@ -55,6 +55,46 @@ func TestTokenOfARefusedOrder(t *testing.T) {
 	}
 }
 
+// TestALostAnswerPutsALackOfCapacityInDoubt, until EC2 answers the same order: what it made in the zone must not be left behind there.
+func TestALostAnswerPutsALackOfCapacityInDoubt(t *testing.T) {
+	t.Parallel()
+	for name, volume := range map[string]bool{"a volume": true, "an instance": false} {
+		w, q := newStage(), NewRequests()
+		action, ask, code, op := topology.Action(topology.LaunchInstance{Member: "orders-1", SubnetID: "subnet-b"}), "launch", codeNoCapacity, "RunInstances"
+		if volume {
+			action, ask, code, op = topology.CreateVolume{Member: "orders-1", Zone: "b"}, "create", codeNoVolumeCapacity, "CreateVolume"
+		}
+		began := w.clock.Now()
+		for n, step := range []struct {
+			err    error
+			hangs  bool
+			doubts bool
+		}{
+			{answer(op, code), false, false},
+			{context.DeadlineExceeded, false, true},
+			{answer(op, "RequestLimitExceeded"), false, true},
+			{answer(op, code), false, false},
+			{answer(op, code), true, true},
+		} {
+			w.clock.SetTime(began.Add(time.Duration(n) * time.Minute))
+			w.answers[ask], w.hangs = step.err, step.hangs
+			x := w.execution(q, action)
+			x.Desired.Subnets = []topology.Subnet{{ID: "subnet-b", Zone: "b"}}
+			x.Run(t.Context())
+			zone, since := q.CapacityRefused("orders-1", w.clock.Now())
+			if doubts := zone == ""; doubts != step.doubts || !doubts && !since.Equal(began) {
+				t.Errorf("%s, step %d: refused in %q since %s", name, n, zone, since.Sub(began))
+			}
+		}
+		w.hangs = false
+		w.hung[0]()
+		w.execution(q).TakeAnswers(t.Context())
+		if zone, since := q.CapacityRefused("orders-1", w.clock.Now()); zone != "b" || !since.Equal(began) {
+			t.Errorf("%s: once that is answered it is refused in %q since %s", name, zone, since.Sub(began))
+		}
+	}
+}
+
 // Since when a zone has no capacity is known until it has: not until something else goes wrong.
 func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 	t.Parallel()
@@ -66,7 +106,7 @@ func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 		q.recordCapacity("orders-1", zone, false, err, clock.Now())
 	}
 	note("us-east-1b", refused)
-	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, errors.New("no answer"), refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
+	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
 		clock.SetTime(began.Add(time.Duration(i+1) * time.Minute))
 		note("us-east-1b", err)
 		if zone, since := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1b" || !since.Equal(began) {

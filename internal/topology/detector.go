@@ -9,6 +9,8 @@ import (
 // members had committed and how often they crashed. The zero value has observed nothing. It is not safe for concurrent use.
 type FailureDetector struct {
 	since map[symptom]map[string]time.Time
+	// transitions are what EC2 was last seen doing with each member.
+	transitions map[string]string
 	// answered is how many commits of a member had got their acknowledgements.
 	answered map[string]int
 	commits  CommitHistory
@@ -26,6 +28,7 @@ const (
 	stall                               // commits wait on it, and none was answered meanwhile
 	volumeGone                          // EC2 does not know the volume with its data
 	pendingVolumeMissing                // EC2 does not know the volume that it was making for it
+	transition                          // EC2 is doing something with it that usually takes seconds
 )
 
 // record keeps since when a member has a symptom, and returns it; the zero time when it has none.
@@ -45,7 +48,7 @@ func (d *FailureDetector) record(s symptom, member string, is bool, now time.Tim
 	return d.since[s][member]
 }
 
-// RecordVolumes takes what EC2 shows of a member's volumes, and sets VolumeMissingSince and PendingVolumeMissingSince. made is the volume that EC2 was
+// RecordVolumes takes what EC2 shows of a member, and sets its Delays. made is the volume that EC2 was
 // making for it, empty for none. An EC2 that is not reached denies nothing.
 func (d *FailureDetector) RecordVolumes(m *Member, made string, reachable bool, now time.Time) {
 	missing := func(id string) bool {
@@ -55,6 +58,20 @@ func (d *FailureDetector) RecordVolumes(m *Member, made string, reachable bool, 
 	}
 	m.VolumeMissingSince = d.record(volumeGone, m.Name, missing(m.RecordedVolume), now)
 	m.PendingVolumeMissingSince = d.record(pendingVolumeMissing, m.Name, missing(made), now)
+	d.recordTransition(m, now)
+}
+
+// recordTransition sets what EC2 is doing with a member, and since when just that.
+func (d *FailureDetector) recordTransition(m *Member, now time.Time) {
+	m.Transition = m.transition()
+	if d.transitions[m.Name] != m.Transition {
+		delete(d.since[transition], m.Name)
+		if d.transitions == nil {
+			d.transitions = map[string]string{}
+		}
+		d.transitions[m.Name] = m.Transition
+	}
+	m.TransitionSince = d.record(transition, m.Name, m.Transition != "", now)
 }
 
 // RecordAnswer takes what a member's mysqld answered, or that it did not, and sets SilentSince, DownSince, StalledSince and BrokenSince.

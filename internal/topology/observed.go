@@ -73,12 +73,7 @@ type Member struct {
 	Ordinal int
 	// Instances are all instances that carry this member's tag, the terminated ones that EC2 still shows included.
 	Instances []Instance
-	// VolumeMissingSince is when EC2 was first seen not to know the recorded volume, in a row of such answers; zero when it
-	// does, or was not asked.
-	VolumeMissingSince time.Time
-	// PendingVolumeMissingSince is when EC2 was first seen not to know the volume that it was making according to the records, in a row of such
-	// answers; zero when it does, or was not asked.
-	PendingVolumeMissingSince time.Time
+	Delays
 	// RecordedVolume is the volume that carries the member's data according to the records; empty while none does.
 	RecordedVolume string
 	// Volumes are all volumes that carry this member's tag and are not retired.
@@ -110,6 +105,19 @@ type Member struct {
 	// in any subnet; empty when it refused nothing.
 	CapacityRefused   string
 	CapacityRefusedAt time.Time
+}
+
+// Delays are what of a member EC2 does not show, or does not bring to an end.
+type Delays struct {
+	// VolumeMissingSince is when EC2 was first seen not to know the recorded volume, in a row of such answers; zero when it
+	// does, or was not asked.
+	VolumeMissingSince time.Time
+	// PendingVolumeMissingSince is when EC2 was first seen not to know the volume that it was making according to the records, in a row of such
+	// answers; zero when it does, or was not asked.
+	PendingVolumeMissingSince time.Time
+	// Transition says what EC2 has been doing since TransitionSince that usually takes seconds; empty for nothing.
+	Transition      string
+	TransitionSince time.Time
 }
 
 // Instance is one EC2 instance of a member.

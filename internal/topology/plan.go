@@ -85,6 +85,8 @@ const (
 	snapshotPause = 5 * time.Minute
 	// renewalPause is how long a renewed certificate may take to be presented before it is renewed again.
 	renewalPause = time.Minute
+	// transitionPatience is how long EC2 may take for a launch, or for an attachment or detachment, until that is reported.
+	transitionPatience = 5 * time.Minute
 	// relaunchPause is how long after a launch that ended at once the next one is tried.
 	relaunchPause = time.Minute
 	// capacityPatience is how long a zone may refuse capacity before a member without data moves to another.

@@ -40,6 +40,7 @@ func (p *provisioning) provision() {
 		v := &View{Name: m.Name, Phase: v1alpha1.PhaseProvisioning, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
 		p.views[m.Name] = v
 		describe(m, v)
+		p.reportTransition(m)
 		if v.Step = p.fromEC2(p.provisionMember(m)); !v.Step.Waits() || m.verified() {
 			v.Phase = v1alpha1.PhaseEC2Ready
 		}
@@ -326,7 +327,10 @@ func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
 	switch {
 	case vol.State != volumeAvailable && vol.State != volumeCreating:
 		p.waitAtMost(waitEC2)
-		return waits(fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State))
+		if vol.AttachedTo == "" {
+			return waits(fmt.Sprintf("volume %s is still %s", vol.ID, vol.State))
+		}
+		return waits(fmt.Sprintf("volume %s is still %s by instance %s, %s", vol.ID, vol.State, vol.AttachedTo, m.holder(vol)))
 	case vol.ID == rec.AbandonedVolume && rec.VolumeFailedAt == 0:
 		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID}) // EC2's lists are late, or it refused
 		return waits(p.lacksRoom(vol.Zone) + "; waiting for the end of volume " + vol.ID)

@@ -87,6 +87,10 @@ const (
 	renewalPause = time.Minute
 	// transitionPatience is how long EC2 may take for a launch, or for an attachment or detachment, until that is reported.
 	transitionPatience = 5 * time.Minute
+	// endsAllowed is how many instances of a member may end by themselves within an hour until the next one is launched after a pause only,
+	// which begins with relaunchPause and grows to endsPauseMax.
+	endsAllowed  = 3
+	endsPauseMax = 10 * time.Minute
 	// relaunchPause is how long after a launch that ended at once the next one is tried.
 	relaunchPause = time.Minute
 	// capacityPatience is how long a zone may refuse capacity before a member without data moves to another.

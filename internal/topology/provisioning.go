@@ -41,6 +41,7 @@ func (p *provisioning) provision() {
 		p.views[m.Name] = v
 		describe(m, v)
 		p.reportTransition(m)
+		p.reportEnds(m)
 		if v.Step = p.fromEC2(p.provisionMember(m)); !v.Step.Waits() || m.verified() {
 			v.Phase = v1alpha1.PhaseEC2Ready
 		}
@@ -286,7 +287,7 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 	if why := p.volumeWaits(m, vol); why.Waits() {
 		return why
 	}
-	if why := p.endedSoon(m, vol); why.Waits() {
+	if why := p.relaunchWaits(m, vol); why.Waits() {
 		return why
 	}
 	if why := p.upgrades.unknownDonors(m); why.Waits() {
@@ -337,19 +338,6 @@ func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
 	case p.moveZone(m, vol, &rec):
 		p.plan.Records.Members[m.Name] = rec
 		return waits(p.lacksRoom(vol.Zone) + "; moving to another zone")
-	}
-	return Step{}
-}
-
-// endedSoon returns what a member waits for of whose instances one ended soon after its launch, or "". In another zone than that
-// of its volume it was no failure, see endElsewhere.
-func (p *provisioning) endedSoon(m *Member, vol *Volume) Step {
-	for _, in := range m.Instances {
-		if in.gone() && !apart(&in, vol) && p.Now.Sub(in.LaunchTime) < relaunchPause {
-			p.waitAtMost(waitEC2)
-			p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: instance %s ended soon after its launch: %s; the next is launched a minute after it", m.Name, in.ID, orNone(in.StateReason)))
-			return waits("instance " + in.ID + " ended soon after its launch")
-		}
 	}
 	return Step{}
 }

@@ -401,7 +401,7 @@ func (p *rollout) launchSuccessor(m *Member, vol *Volume) Step {
 	if why := p.provisioning.mayLaunch(); why.Waits() {
 		return why
 	}
-	if why := p.provisioning.endedSoon(m, vol); why.Waits() {
+	if why := p.provisioning.relaunchWaits(m, vol); why.Waits() {
 		return why
 	}
 	launch, why := p.provisioning.launchOf(m, vol, false)

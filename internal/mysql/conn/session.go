@@ -93,12 +93,11 @@ var sessionSettings = map[string]string{
 	"max_join_size":            unlimited,
 	"sql_big_selects":          "1",
 	"sql_safe_updates":         "0",
-	"character_set_filesystem": "'binary'", // else names of files in statements are converted to it
 }
 
-// unlogged keeps a session out of the general query log, and out of the slow query log, which takes nothing that examines fewer rows.
-// It needs a privilege that the accounts of pods lack.
-const unlogged = ", SESSION sql_log_off = 1, SESSION min_examined_row_limit = " + unlimited
+// ownSettings are for the operator's sessions alone: they need a privilege that the accounts of pods lack. They keep a session out of the
+// general query log, and out of the slow query log, which takes nothing that examines fewer rows, and take names of files as they are.
+const ownSettings = ", SESSION sql_log_off = 1, SESSION character_set_filesystem = binary, SESSION min_examined_row_limit = " + unlimited
 
 // neverSlow keeps a session out of the slow query log, unless that takes what uses no index as well. Every account may have it.
 const neverSlow = ", SESSION long_query_time = 31536000"
@@ -199,7 +198,7 @@ func (s *Session) begin(ctx context.Context) error {
 	settings := beginSession
 	switch s.pool.options.User {
 	case mysql.OperatorUser:
-		settings += unlogged
+		settings += ownSettings
 	case mysql.MetricsUser: // its pod prints that log
 		settings += neverSlow
 	}

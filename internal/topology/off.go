@@ -12,7 +12,8 @@ func (o Observed) off(m *Member) bool {
 	if !m.halted() || o.mayStillWrite(m) != nil || m.DownSince.IsZero() {
 		return false
 	}
-	return o.CloudReachable && o.CloudTaken.Sub(m.DownSince) >= lateAnswers || m.eachOff(o.Now)
+	listed := o.WatchedSince.IsZero() || o.Now.Sub(o.WatchedSince) >= settling // whatever another operator made for the cluster
+	return o.CloudReachable && o.CloudTaken.Sub(m.DownSince) >= lateAnswers || listed && m.eachOff(o.Now)
 }
 
 // someOff says whether one of the members is off.

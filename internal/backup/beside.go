@@ -60,16 +60,16 @@ func (b *beside) accountsNow(ctx context.Context, v *podclient.Visit) ([]string,
 
 // look brings the definitions to those of the moment that the session's snapshot shows, by another connection.
 func (b *beside) look(ctx context.Context, v *podclient.Visit, tables map[podclient.Table]bool, connect func(context.Context) (*podclient.Visit, error)) error {
+	moment, err := v.Inventory().Sum(ctx)
+	if err != nil {
+		return err
+	}
 	other, err := connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer other.Close()
-	if err := b.tables.look(ctx, tables, other); err != nil {
-		return err
-	}
-	moment, err := v.Inventory().Sum(ctx)
-	if err != nil || moment == b.definitionsSum {
+	if err := b.tables.look(ctx, tables, other); err != nil || moment == b.definitionsSum {
 		return err
 	}
 	if b.definitions, err = other.Inventory().Definitions(ctx); err != nil {

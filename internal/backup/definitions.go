@@ -60,13 +60,12 @@ func (s *tableSums) look(ctx context.Context, moment map[podclient.Table]bool, v
 	before := *s
 	now, err := sumTables(ctx, v, slices.Collect(maps.Keys(moment)))
 	for t, sum := range now {
-		was, known := before[t]
-		switch {
-		case before == nil, known && was == "":
+		switch was := before[t]; {
+		case was == "": // it was locked, or made just now, or nothing could be read
 		case sum == "":
 			now[t] = was
 		case was != sum:
-			return fmt.Errorf("%w: %s.%s was made or altered while the dump began", ErrMoved, t.Database, t.Name)
+			return fmt.Errorf("%w: %s.%s was altered while the dump began", ErrMoved, t.Database, t.Name)
 		}
 	}
 	*s = now

@@ -36,6 +36,12 @@ func TestReplicationAccountIsRestored(t *testing.T) {
 					return r.AccountRefused && r.IOState != mysql.IOOn && r.ConnectError != "" && !strings.Contains(r.ConnectError, "attempt")
 				})
 			}
+			// A row of the operator's waits for the replicas that are refused.
+			row := *m[0].Observe(ctx).Membership
+			epoch := row.Epoch
+			row.Epoch++
+			go func() { _ = m[0].WriteMembership(ctx, epoch, row) }()
+			mysqltest.WaitFor(t, "a row waits", func() bool { return m[0].Observe(ctx).PendingCommits > 0 })
 			mysqltest.Must(t, m[0].RestoreReplicationAccount(ctx))
 			for i, replica := range m[1:] {
 				mysqltest.Exec(t, mysqltest.Root(t, w.Servers[1+i]), "START REPLICA IO_THREAD")

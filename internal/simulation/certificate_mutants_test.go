@@ -164,7 +164,7 @@ var certificateMutants = []mutant{
 	},
 	{
 		name: "what a proof found is forgotten when it is carried out",
-		at:   495887,
+		open: true,
 		file: "internal/topology/records.go",
 		old:  "	r.LeaderAcknowledged = proof.MayBeAcknowledged.String()\n",
 		new:  "", breaks: []string{notConverged},

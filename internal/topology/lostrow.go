@@ -41,14 +41,19 @@ func (p *failover) certainPrimary() *Member {
 	if !p.Records.Established || len(writable) != 1 {
 		return nil
 	}
-	m, led := writable[0], p.Records.LeaderServer
-	if !p.Records.ledLast(m.Name) || led != "" && led != m.SQL.ServerUUID || !m.SQL.MembershipKnown {
+	m, rec := writable[0], p.Records
+	same := rec.LeaderServer != "" && rec.LeaderServer == m.SQL.ServerUUID
+	if rec.Leader == "" && rec.LeaderServer == "" { // nobody was promoted since the cluster began
+		same = m.volume() != nil && m.volume().ID == rec.BootstrappedVolume
+	}
+	if p.foreign(m) || !rec.ledLast(m.Name) || !same || !m.SQL.MembershipKnown {
 		return nil
 	}
 	return m
 }
 
-// everybody is a row in which every member that has a volume votes, and those of them that do not follow the primary or lack what it had.
+// everybody is a row in which every member that has a volume votes, from the memory that it runs in where its relay log is not synced; and
+// those of them that do not follow the primary or lack what it had.
 func (p *failover) everybody(primary *Member) (row Membership, missing []string) {
 	row.Primary = primary.Name
 	for _, v := range p.ordered() {
@@ -56,6 +61,9 @@ func (p *failover) everybody(primary *Member) (row Membership, missing []string)
 			continue // it holds nothing
 		}
 		row.Voters = append(row.Voters, v.Name)
+		if v.SQL.RelaySync != relaySynced && v.SQL.Memory != "" {
+			row = row.from(v.Name, v.SQL.Memory) // it holds in it what it acknowledges, and must not be silenced: the row itself needs it
+		}
 		if !v.verified() || !v.SQL.MembershipKnown || v != primary && (!v.following() || !v.SQL.Replication.UpToDate) {
 			missing = append(missing, v.Name)
 		}

@@ -45,7 +45,7 @@ func (c *Cloud) Preflight(ctx context.Context, spec PreflightSpec) ([]awsapi.Pro
 		{p.tryLaunch, false}, {p.tryVolume, true}, {p.tryGroup, false},
 	} {
 		before := len(p.problems)
-		if err := step.check(ctx); err != nil && !(step.advisory && spec.Begun) {
+		if err := step.check(ctx); err != nil && (!step.advisory || !spec.Begun) {
 			return p.problems, fmt.Errorf("preflight: %w", err)
 		}
 		for i := range p.problems[before:] {

@@ -97,7 +97,7 @@ func (q *Requests) WithRefusals(subnets []topology.Subnet, now time.Time) []topo
 	known := make([]topology.Subnet, 0, len(subnets))
 	for _, subnet := range subnets {
 		subnet.FullAt = time.Time{}
-		if at := q.capacity.subnets[subnet.ID]; now.Sub(at) <= refusalKept {
+		if at := q.subnets[subnet.ID]; now.Sub(at) <= refusalKept {
 			subnet.FullAt = at
 		}
 		known = append(known, subnet)

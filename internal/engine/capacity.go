@@ -105,8 +105,8 @@ func (q *Requests) WithRefusals(subnets []topology.Subnet, now time.Time) []topo
 	return known
 }
 
-// CapacityRefused returns in which zone EC2 has no room for a member, and since when; none while it is not known what came of the last
-// order: what that made in the zone would be left behind in it.
+// CapacityRefused returns in which zone EC2 has no room for a member, and since when; none while it is not known how the last
+// order ended: what that made in the zone would be left behind in it.
 func (q *Requests) CapacityRefused(member string, now time.Time) (zone string, since time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -144,16 +143,7 @@ func (m settingChange) isProper(ctx context.Context, s *Scene) (bool, error) {
 func (s *Scene) setOn(ctx context.Context, member v1alpha1.MemberStatus, variable, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, settingTimeout)
 	defer cancel()
-	owner, err := s.owner(ctx)
-	if err != nil {
-		return err
-	}
-	db, err := owner.openAt(s.at(member))
-	if err != nil {
-		return err
-	}
-	_, err = db.ExecContext(ctx, "SET GLOBAL "+variable+" = "+value)
-	return errors.Join(err, db.Close())
+	return s.byHand(ctx, member, "SET GLOBAL "+variable+" = "+value)
 }
 
 // semiSyncOffAlone cuts the primary off from all members and switches semi-sync off, so that commits which nobody else has

@@ -53,7 +53,7 @@ func isWord(c byte) bool {
 	return c >= utf8.RuneSelf || c == '_' || c == '$' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// hasWord says whether a statement goes on with a word.
+// hasWord says whether a statement continues with a word.
 func hasWord(text, word string) bool {
 	return len(text) > len(word) && strings.EqualFold(text[:len(word)], word) && strings.ContainsRune(" \t\r\n/#-`", rune(text[len(word)]))
 }

@@ -91,7 +91,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
-	if err := p.WriteMembership(ctx, 0, mysql.Membership{Epoch: 1, Primary: w.primary.Name, Voters: []string{w.primary.Name}}); err != nil {
+	if err := p.WriteMembership(ctx, 0, mysql.Membership{Epoch: 1, Primary: w.primary.Name, Voters: []string{w.primary.Name, w.replica.Name}}); err != nil {
 		return err
 	}
 	if changed, err := p.EnsurePodAccount(ctx, mysql.BackupUser, w.farm.Authority.IssuerDN(), w.farm.Authority.ClientDN(pki.BackupPods)); err != nil || !changed {
@@ -612,6 +612,8 @@ func TestWordsOfALostConnection(t *testing.T) {
 func TestChoose(t *testing.T) {
 	w := theWorld(t)
 	primary, replica := w.member(w.primary, mysql.BackupUser), w.member(w.replica, mysql.BackupUser)
+	voteless := replica
+	voteless.Name = "orders-7"
 	dead := Member{Name: "orders-9", Connect: func(context.Context) (*podclient.Visit, error) { return nil, mysql.ErrUnreachable }}
 	tried := func(m Member, err error) map[string]error { return map[string]error{m.Name: err} }
 	for name, row := range map[string]struct {
@@ -620,6 +622,8 @@ func TestChoose(t *testing.T) {
 		want    string
 	}{
 		"a replica":                           {[]Member{primary, replica, dead}, nil, replica.Name},
+		"a replica without a vote":            {[]Member{primary, voteless}, nil, primary.Name},
+		"only one without a vote":             {[]Member{voteless}, nil, ""},
 		"only the primary":                    {[]Member{primary, dead}, nil, primary.Name},
 		"nobody that answers":                 {[]Member{dead}, nil, ""},
 		"nobody":                              {nil, nil, ""},

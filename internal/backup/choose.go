@@ -26,7 +26,7 @@ type candidate struct {
 }
 
 // Choose returns the member to back up: the voting replica that is least behind, whose dump costs no client anything, or the
-// primary when none follows it within maxLag. tried has members that were tried in vain, by name, with what came of it: they
+// primary when none follows it within maxLag. tried has members that were tried in vain, by name, with the error: they
 // come after the other replicas, and those that were sick after the primary too.
 func Choose(ctx context.Context, members []Member, maxLag time.Duration, tried map[string]error) (Member, error) {
 	var mu sync.Mutex

@@ -3,7 +3,7 @@
 // Observed.Now, so every decision can be replayed in a test.
 //
 // A plan is small on purpose. It lists only actions that are right whatever becomes of the other actions of the
-// same plan; the next pass sees what came of them. That is why a crash between any two actions, or twice the same
+// same plan; the next pass sees their effect. That is why a crash between any two actions, or twice the same
 // action, does no harm.
 //
 // next.go lists the concerns in their order. provisioning.go plans instances and volumes, ec2ready.go what a member

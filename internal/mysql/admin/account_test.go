@@ -9,7 +9,7 @@ import (
 )
 
 // TestReplicationAccountIsRestored: whatever somebody did to the account of the replicas on their source, a replica that was cut off says
-// so, and connects once the account is put back, which waits for nobody's acknowledgement.
+// so, and connects once the account is put back, which needs no acknowledgement.
 func TestReplicationAccountIsRestored(t *testing.T) {
 	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()

@@ -53,6 +53,8 @@ func claims(conditions map[string]condition) (available, healthy bool) {
 // no longer, is no reason not to compile.
 type promotion struct {
 	Kind, From, To, At, Total string
+	// Steps are its times step by step.
+	Steps string
 	// KeptAll says that lostTransactions is there and 0: no acknowledged transaction was lost.
 	KeptAll bool
 	// Uncovered says why, and since when, nobody knows whether what was acknowledged was kept; empty: it is known.
@@ -67,8 +69,14 @@ func promotionOf(cluster *unstructured.Unstructured) promotion {
 		return value
 	}
 	lost, known := fields["lostTransactions"]
+	var steps []string
+	for _, name := range []string{"detect", "fence", "promote", "publish"} {
+		if took := text(name); took != "" {
+			steps = append(steps, name+" "+took)
+		}
+	}
 	return promotion{
-		Kind: text("kind"), From: text("from"), To: text("to"), At: text("at"), Total: text("total"),
+		Kind: text("kind"), From: text("from"), To: text("to"), At: text("at"), Total: text("total"), Steps: strings.Join(steps, ", "),
 		KeptAll: known && fmt.Sprint(lost) == "0", Uncovered: text("uncovered"),
 	}
 }

@@ -12,7 +12,7 @@ func (r Result) line() string {
 	text := fmt.Sprintf("     noticed %s, writable again after %s, Ready after %s; %d acknowledged, %d unknown, %d promoted, %d rebuilt, %d snapshots; load %.0f",
 		seconds(r.Detect), seconds(r.Gap), seconds(r.Ready), r.Acknowledged, r.Unknown, r.Promotions, r.Rebuilt, r.Snapshots, r.Load)
 	if r.Promoting > 0 {
-		text += fmt.Sprintf("; promotion in %s", seconds(r.Promoting))
+		text += fmt.Sprintf("; promotion in %s (%s)", seconds(r.Promoting), r.Steps)
 	}
 	if r.SoonAfter {
 		text += "; soon after the promotion before"

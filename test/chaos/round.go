@@ -43,6 +43,8 @@ type Result struct {
 	// Promoting is how long the longest promotion took by the operator's account, from the last write that succeeded until
 	// the new primary was published; 0 without any.
 	Promoting time.Duration
+	// Steps are the times of its steps.
+	Steps string
 	// What clients were told, and what was found to be lost.
 	Acknowledged, Unknown, Refused, Lost int
 	// Uncovered counts the acknowledged writes that are missing and of which the operator said that nobody knows what was kept.
@@ -264,7 +266,9 @@ func (w *World) measure(r *Result, began time.Time, at time.Duration) {
 		if r.Detect == 0 && sight.Kind != kindCondition { // whose texts also change while all is well
 			r.Detect = sight.At.Sub(began)
 		}
-		r.Promoting = max(r.Promoting, sight.Took)
+		if sight.Took > r.Promoting {
+			r.Promoting, r.Steps = sight.Took, sight.Steps
+		}
 		switch sight.Reason {
 		case "Promote":
 			r.Promotions++

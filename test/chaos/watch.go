@@ -49,6 +49,8 @@ type Sight struct {
 	promotion *promotion
 	// Took is how long a promotion took, by the operator's account.
 	Took time.Duration
+	// Steps are the times of its steps.
+	Steps string
 }
 
 // watcher collects what the operator lets be seen of a cluster, with the time at which a client sees it.
@@ -179,7 +181,7 @@ func (w *watcher) seeCluster(o *unstructured.Unstructured) {
 		if p.Uncovered != "" {
 			text += ", uncovered: " + p.Uncovered
 		}
-		w.note(Sight{Kind: kindPromotion, Text: text, Took: took, promotion: &p})
+		w.note(Sight{Kind: kindPromotion, Text: text, Took: took, Steps: p.Steps, promotion: &p})
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -33,7 +32,7 @@ func (r *Publisher) show(ctx context.Context, s *pass.Pass) error {
 	}
 	failed = append(failed, r.dropOthersSlices(ctx, s, foreign))
 	s.Result.Published = true
-	endpoints := engine.Endpoints(s.Plan)
+	endpoints := s.Cache.Published.Clients.Next(s.Plan, r.Clock.Now())
 	members := make([]resources.Member, 0, len(endpoints))
 	for _, e := range endpoints {
 		members = append(members, resources.Member(e))

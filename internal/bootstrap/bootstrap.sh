@@ -95,7 +95,8 @@ END
 	# next start. It is so for every member and not for the primary alone, because asking who is primary could hang.
 	# The limit on starts is off, so that systemd never gives the server up; after starts that failed, prepare waits longer
 	# each time (RestartSteps= would do that, but Amazon Linux 2023 has a systemd that does not know it yet).
-	# RESTART and CLONE end the server with status 16 and expect it to be started again (MYSQLD_PARENT_PID tells it so).
+	# However the server ends, it is started again: RESTART and CLONE expect it (MYSQLD_PARENT_PID tells the server so), and a person's
+	# SHUTDOWN would leave a member down that EC2 calls well.
 	cat >$dir/nairobi-mysqld.service <<'END'
 [Unit]
 Description=MySQL member
@@ -111,9 +112,8 @@ Environment=MYSQLD_PARENT_PID=1
 ExecStartPre=+/usr/local/lib/nairobi-mysql/member prepare
 ExecStart=/bin/bash /run/nairobi-mysql/serve
 ExecStartPost=+/usr/local/lib/nairobi-mysql/member started
-Restart=on-failure
+Restart=always
 RestartSec=100ms
-RestartForceExitStatus=16
 KillSignal=SIGKILL
 TimeoutSec=infinity
 LimitNOFILE=65536

@@ -90,9 +90,8 @@ Environment=MYSQLD_PARENT_PID=1
 ExecStartPre=+/usr/local/lib/nairobi-mysql/member prepare
 ExecStart=/bin/bash /run/nairobi-mysql/serve
 ExecStartPost=+/usr/local/lib/nairobi-mysql/member started
-Restart=on-failure
+Restart=always
 RestartSec=100ms
-RestartForceExitStatus=16
 KillSignal=SIGKILL
 TimeoutSec=infinity
 LimitNOFILE=65536

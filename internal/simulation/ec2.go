@@ -103,6 +103,7 @@ type volume struct {
 	st      *store
 	// lateUntil is until when writes of a host may arrive that EC2 has called stopped.
 	lateUntil int64
+	damaged   bool // mysqld does not start on it
 	past      []staleRead[topology.Volume]
 }
 
@@ -217,7 +218,7 @@ func (w *world) bootMySQL(in *instance, delay int64) {
 	in.boots++
 	boot := in.boots
 	w.after(delay, func() {
-		if in.boots != boot || !in.powered || in.lingers > 0 || in.server != nil || in.volume == nil || in.volume.AttachState != attached {
+		if in.boots != boot || !in.powered || in.lingers > 0 || in.server != nil || in.volume == nil || in.volume.AttachState != attached || in.volume.damaged {
 			return
 		}
 		if in.frozen {

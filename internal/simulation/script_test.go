@@ -196,6 +196,7 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 	switch d.Cmd {
 	case "kill-mysqld":
 		in.server.end(false)
+		in.volume.damaged = d.HasArg("for-good")
 		w.bootMySQL(in, 3*second)
 	case "restart":
 		restart(w, in, 4*second)
@@ -216,6 +217,8 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 		writeByHand(in.server, d.Cmd == "flush")
 	case "xa-commit":
 		commitOnePrepared(in.server, 0)
+	case "fill-zone":
+		w.cloud.noRoom[in.Zone] = true
 	case "fill-subnet":
 		fillSubnet(w, w.desired.Subnets[node], d.HasArg("append"))
 	case "stop-instance":

@@ -401,7 +401,7 @@ func (o Observed) silentVoter(row Membership) *Member {
 		case m == nil:
 		case m.verified():
 			reached = true
-		case silent == nil:
+		case silent == nil && o.silentInstance(name) != nil:
 			silent = m
 		}
 	}

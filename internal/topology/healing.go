@@ -62,32 +62,67 @@ func (p *healing) expireQuarantine() {
 	}
 }
 
-// cycle stops an instance that EC2 calls running but that does not answer; what is stopped is started again. At most one
-// instance of a cluster at a time, and none soon after its start. A mysqld that turns the operator away answers: it may serve its
+// cycle stops an instance that EC2 calls running but that does not answer; what is stopped is started again. None soon after its start,
+// and one of a cluster at a time unless writes stand still without it. A mysqld that turns the operator away answers: it may serve its
 // clients, who took every connection that it has.
 func (p *healing) cycle(m *Member) {
-	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessRefused || m.SQL.Access == AccessDenied {
+	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessDenied {
 		return
 	}
 	in := m.CurrentInstance()
-	if in == nil || in.State != stateRunning || p.Records.Members[m.Name].SignedInstance != in.ID {
-		return // not up, or never joined: then its boot is the trouble, and people should see it
+	if in == nil || in.State != stateRunning {
+		return
 	}
-	if p.anotherIsOff(m) || p.Now.Sub(m.DownSince) < cyclePatience || p.Now.Sub(in.LaunchTime) < cyclePause {
+	patience, missed := cyclePatience, p.missed(m)
+	switch joined := p.Records.Members[m.Name].SignedInstance == in.ID; {
+	case !missed && (!joined || m.SQL.Access == AccessRefused):
+		return // its boot, or mysqld, is the trouble, and people should see it
+	case missed && (!joined || m.SQL.Access == AccessRefused):
+		if !p.deafTo(m) || !joined && p.Now.Sub(in.LaunchTime) < bootAllowed {
+			return // somebody receives from it, so it is the operator that is turned away; or it boots
+		}
+		patience = silenceAllowed
+	}
+	if p.othersForbidCycle(m, missed) || p.Now.Sub(m.DownSince) < patience || p.Now.Sub(in.LaunchTime) < cyclePause {
 		return
 	}
 	p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: instance %s runs but does not answer; stopping and starting it", m.Name, in.ID))
 	p.stop(m, in)
 }
 
-// anotherIsOff says whether another member's instance is off, or on its way.
-func (st *state) anotherIsOff(m *Member) bool {
-	for _, other := range st.Members {
-		if o := other.CurrentInstance(); other != m && o != nil && (o.State == stateStopping || o.State == stateStopped || o.State == statePending) {
+// missed says whether writes stand still for want of a voter: nobody takes them, or they have waited for its acknowledgement.
+func (p *healing) missed(m *Member) bool {
+	primary, row := p.Members[p.plan.Primary], p.newestMembership()
+	switch {
+	case row == nil || !row.Has(m.Name):
+		return false
+	case primary == nil:
+		return true
+	}
+	return p.Lossless && primary.SQL.SemiSync.Waits() && p.stalledFor(primary, waitingPatience)
+}
+
+// othersForbidCycle says whether an instance is not stopped because others of the cluster are off. One that changes its state is waited
+// for. One that stays off forbids it, unless writes stand still without this one: while another takes them or may, what this one holds
+// in memory alone is not needed.
+func (p *healing) othersForbidCycle(m *Member, missed bool) bool {
+	for _, other := range p.Members {
+		switch o := other.CurrentInstance(); {
+		case other == m || o == nil:
+		case o.State == stateStopping || o.State == statePending:
+			return true
+		case o.State == stateStopped && !(missed && p.dispensable(m)):
 			return true
 		}
 	}
 	return false
+}
+
+// dispensable says whether a voter may lose its memory: somebody takes writes, it led last and wrote all of it to its disk, or it
+// acknowledges from disk.
+func (p *healing) dispensable(m *Member) bool {
+	row := p.newestMembership()
+	return p.plan.Primary != "" || m.Name == row.Primary || row.Memory[m.Name] == "" || m.SQL.Access == AccessRefused
 }
 
 // heal stops instances that hang or that EC2 calls impaired, so that they are started again, perhaps on other hardware.

@@ -145,8 +145,9 @@ type Replication struct {
 
 // SemiSync is the state of semi-synchronous replication on both sides of the member.
 type SemiSync struct {
-	// SourceEnabled belongs to the primary alone: on a replica it makes the applier wait (fact 7).
-	SourceEnabled bool
+	// SourceEnabled is the variable, and belongs to the primary alone: on a replica it makes the applier wait (fact 7). SourceActive is
+	// what the source does: once a commit has waited for too long it waits for nobody, until a replica has caught up (fact 38).
+	SourceEnabled, SourceActive bool
 	// ReplicaEnabled is the variable, ReplicaActive what the running IO thread does: a change of the variable
 	// counts only from the next start of the thread on (fact 8).
 	ReplicaEnabled, ReplicaActive bool
@@ -160,6 +161,9 @@ type SemiSync struct {
 	// OffTimes counts how often semi-sync was switched off on the source since the server started.
 	OffTimes int
 }
+
+// Waits says whether commits on the source wait for acknowledgements.
+func (s SemiSync) Waits() bool { return s.SourceEnabled && s.SourceActive }
 
 // Membership is the one row that says who votes: its content at one epoch.
 type Membership struct {

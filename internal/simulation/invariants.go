@@ -69,10 +69,10 @@ func (s *mysqld) canAcknowledge() bool {
 	if !s.writable {
 		return false
 	}
-	if s.meddled && s.unseen(s.meddledAt) {
+	if s.meddled && s.unseen(s.meddledAt) || s.timedOut && s.unseen(s.timedOutAt) {
 		return false // it may well, and nobody can know
 	}
-	if !s.sourceEnabled {
+	if !s.waits() {
 		return true
 	}
 	able := s.knownStrangers()

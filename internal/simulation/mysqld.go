@@ -86,6 +86,8 @@ type mysqld struct {
 	writable, superReadOnly bool
 	// Semi-synchronous replication, source side (fact 6: all gone with the process).
 	sourceEnabled bool
+	timedOut      bool // a commit has waited for too long, at timedOutAt: it waits for nobody, although it is enabled (fact 38)
+	timedOutAt    int64
 	wait          int
 	waiting       []*commit
 	answered      int            // how many commits got their acknowledgements
@@ -258,7 +260,7 @@ func (s *mysqld) log(t transaction, heard func(bool)) *commit {
 // release answers the commits that have the acknowledgements that they wait for.
 func (s *mysqld) release() {
 	for len(s.waiting) > 0 {
-		if s.sourceEnabled && s.acknowledgements(s.waiting[0].at) < s.wait {
+		if s.waits() && s.acknowledgements(s.waiting[0].at) < s.wait {
 			return
 		}
 		s.w.ledger.acknowledged(s.waiting[0].id)
@@ -293,7 +295,7 @@ func (s *mysqld) setSource(on bool) {
 	if s.sourceEnabled && !on {
 		s.offTimes++
 	}
-	s.sourceEnabled = on
+	s.sourceEnabled, s.timedOut = on, false
 	s.w.roles = true
 	if !on {
 		clear(s.acks)
@@ -301,6 +303,33 @@ func (s *mysqld) setSource(on bool) {
 	}
 	s.release()
 	s.w.wake()
+}
+
+// waits says whether commits wait for acknowledgements.
+func (s *mysqld) waits() bool { return s.sourceEnabled && !s.timedOut }
+
+// timeOut is a commit that has waited for too long: everybody is answered, until a replica has caught up (fact 38).
+func (s *mysqld) timeOut() {
+	s.offTimes++
+	s.timedOut, s.timedOutAt, s.w.roles = true, s.w.now, true
+	clear(s.acks)
+	clear(s.foreign)
+	s.release()
+	s.w.wake()
+}
+
+// hear takes an acknowledgement of everything in the binary log up to a position.
+func (s *mysqld) hear(from *store, upTo int) {
+	if !s.sourceEnabled {
+		return
+	}
+	if s.timedOut && upTo == len(s.st.binlog) {
+		s.timedOut, s.w.roles = false, true
+	}
+	if s.waits() {
+		s.acks[from] = max(s.acks[from], upTo)
+		s.release()
+	}
 }
 
 func (s *mysqld) setWait(n int) {
@@ -322,13 +351,13 @@ func (s *mysqld) observation() mysql.Observation {
 		Access: mysql.AccessVerified, ServerUUID: uuidText(st.uuid), Version: s.on.version, ReadOnly: !s.writable, SuperReadOnly: s.superReadOnly,
 		Start: mysql.Start{StartedAt: s.w.at(s.started), Run: s.w.at(s.started).Unix(), Memory: s.memory, Boot: s.boot, ShutDown: s.shutDown}, Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
 		SemiSync: mysql.SemiSync{
-			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
+			SourceEnabled: s.sourceEnabled, SourceActive: s.waits(), WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
 			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(), OffTimes: s.offTimes,
 		},
 		ClockSkew: s.on.clockAhead, PendingCommits: len(s.waiting), AnsweredCommits: s.answered, Clone: st.clone, Persisted: st.persisted,
 		PersistedIgnored: s.ignored, Settings: map[string]string{mysql.RelaySync: relaySyncs[s.unsynced]},
 	}
-	if !s.sourceEnabled {
+	if !s.waits() {
 		o.PendingCommits = 0
 	}
 	if waiting := st.binlog[st.committed:]; len(waiting) > 0 {

@@ -217,7 +217,7 @@ func (in *instance) commitFacts() string {
 		return ""
 	}
 	s := in.server
-	return fmt.Sprint(s.sourceEnabled, s.wait, s.counted(), s.offTimes)
+	return fmt.Sprint(s.sourceEnabled, s.timedOut, s.wait, s.counted(), s.offTimes)
 }
 
 // reconcile is one pass: observe, decide, remember, act, publish. It returns after how many milliseconds the next is due.
@@ -327,7 +327,7 @@ func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed)
 		w.kube.primary = in.Address
 	}
 	op.shown.PrimaryShown(plan, o)
-	op.shown.Shown(engine.Endpoints(plan), w.time())
+	op.shown.Shown(op.shown.Next(plan, w.time()), w.time())
 	clear(w.kube.inService)
 	for _, v := range plan.Members {
 		if v.InService && v.Role == v1alpha1.RoleReplica {

@@ -211,9 +211,8 @@ func (s *mysqld) acknowledge() {
 		return
 	}
 	s.unsent = false
-	if s.acknowledges && s.from.sourceEnabled {
-		s.from.acks[s.st] = max(s.from.acks[s.st], s.reached)
-		s.from.release()
+	if s.acknowledges {
+		s.from.hear(s.st, s.reached)
 	}
 }
 

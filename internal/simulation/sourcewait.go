@@ -72,6 +72,9 @@ func (c writer) setSourceWait(on bool, w int) error {
 		if s.sourceEnabled != on {
 			s.setSource(on)
 		}
+		if s.timedOut {
+			s.timedOut, s.w.roles = false, true
+		}
 		s.meddled = false
 		return nil
 	})

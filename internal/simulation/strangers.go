@@ -69,6 +69,7 @@ func (w *world) drawMeddling(seed, schedule uint64) {
 		return
 	}
 	w.meddle(seed, schedule)
+	w.timeOuts(seed, schedule)
 	m := w.meddling
 	for n := range m.rng.IntN(3) {
 		w.after(m.between(0, w.shape.span), func() { w.strangerComes(strconv.Itoa(n), 0) })
@@ -155,12 +156,11 @@ func (st *stranger) receive(upTo int) {
 	st.w.after(st.delay, func() {
 		upTo := max(at-s.st.dropped, 0)
 		if st.from == s && s.alive() && !s.on.frozen && s.sourceEnabled {
-			s.acks[st.id] = max(s.acks[st.id], upTo)
 			if s.foreign == nil {
 				s.foreign = map[*store]int{}
 			}
 			s.foreign[st.id] = max(s.foreign[st.id], upTo)
-			s.release()
+			s.hear(st.id, upTo)
 		}
 	})
 }
@@ -314,7 +314,7 @@ func (w *world) uncover(s *mysqld, c *commit) bool {
 			theirs = append(theirs, st)
 		}
 	}
-	if !s.meddled && len(theirs) == 0 {
+	if !s.meddled && !s.timedOut && len(theirs) == 0 {
 		return false
 	}
 	w.say("#%d is answered without the voters", c.id)

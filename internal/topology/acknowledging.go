@@ -93,7 +93,7 @@ func (p *acks) wantedWait() (count int, enabled bool) {
 func (p *acks) raiseWait(primary *Member) bool {
 	s := primary.SQL.SemiSync
 	want, enabled := p.wantedWait()
-	if !enabled || s.SourceEnabled && s.WaitCount >= want+len(s.Strangers) {
+	if !enabled || s.Waits() && s.WaitCount >= want+len(s.Strangers) {
 		return false
 	}
 	p.first(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: want})

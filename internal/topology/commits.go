@@ -243,6 +243,8 @@ func (m *Member) exposed(departed int) Cause {
 		return Cause{CauseStatements, "replicas carry statements out for themselves, which may do something else there (binlog_format)"}
 	case !s.SourceEnabled:
 		return Cause{CauseSemiSyncOff, "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"}
+	case !s.SourceActive:
+		return Cause{CauseSemiSyncOff, "semi-synchronous replication is enabled and off (Rpl_semi_sync_source_status), because a commit waited for longer than rpl_semi_sync_source_timeout"}
 	case s.WaitCount < row.WaitCount():
 		return Cause{CauseWaitCount, fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())}
 	case s.WaitCount < row.WaitCount()+foreign && len(s.Strangers) == 0:
@@ -271,7 +273,7 @@ func (h *CommitHistory) recordStrangers(primary *Member, members map[string]*Mem
 	}
 	left := h.binlog.Intersect(primary.SQL.Executed.Union(primary.SQL.Waiting)) // without what was rolled back
 	h.binlog = &left
-	if row == nil || !s.SourceEnabled {
+	if row == nil || !s.Waits() {
 		h.departed = 0 // switched off, a source forgets acknowledgements
 		return
 	}

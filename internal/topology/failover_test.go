@@ -51,7 +51,7 @@ func newScene() *scene {
 		}
 		if i == 0 {
 			m.SQL.Writable = true
-			m.SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 2}
+			m.SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1, Clients: 2}
 		} else {
 			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioOn, SQLRunning: true, Backlog: Backlog{LagKnown: true}, UpToDate: true}
 			m.SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true}
@@ -139,7 +139,7 @@ func TestAFormerPrimaryAnswersNothingOnceAnotherIsPromoted(t *testing.T) {
 		"another is writable already": func(s *scene) {
 			s.member(0).SQL.Writable = false
 			s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
-			s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+			s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1}
 			s.member(1).SQL.Executed = trx(0, 11)
 			s.observed.Records.Leader, s.observed.Records.LeaderServer, s.observed.Records.LeaderEpoch = "orders-1", uuidOf(1), 6
 		},
@@ -191,7 +191,7 @@ func TestAPrimaryThatWaitsInVainIsStartedAgain(t *testing.T) {
 			s.lose(1)
 			s.io(ioOff, 2)
 			m := s.member(0)
-			m.SQL.SemiSync, m.SQL.PendingCommits = SemiSync{SourceEnabled: true, WaitCount: NobodyAnswers}, 2
+			m.SQL.SemiSync, m.SQL.PendingCommits = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: NobodyAnswers}, 2
 			m.StalledSince = s.observed.Now.Add(-brokenPatience)
 			s.member(2).SQL.Replication.Retrieved = trx(0, 12)
 			row.happened(s)
@@ -384,7 +384,7 @@ func TestWhoIsPromoted(t *testing.T) {
 					s.member(i).SQL.Membership = &newer
 				}
 				s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
-				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1, Clients: 1}
 				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
 			}, "demote orders-0", "must not be"},
 		"an old primary is back and its clients still wait: it cannot be demoted": {
@@ -395,7 +395,7 @@ func TestWhoIsPromoted(t *testing.T) {
 				}
 				s.member(0).SQL.PendingCommits = 3
 				s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
-				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1, Clients: 1}
 				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
 			}, "stop instance i-0 of orders-0", "must not be"},
 	} {
@@ -467,7 +467,7 @@ func TestPromotionThatRestsOnAWitnessGoesOn(t *testing.T) {
 	}
 	opened := func(s *scene) {
 		s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
-		s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+		s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1}
 	}
 	if actions := again(func(*scene) {}); !strings.Contains(actions, "promote orders-1") {
 		t.Errorf("it was cut off before it began: planned %q", actions)
@@ -543,14 +543,16 @@ func TestVotes(t *testing.T) {
 		"an operator died after it had let go of the others": {
 			func(s *scene) {
 				s.observed.Records.Alone, s.observed.Records.AloneSince = "orders-0", 6
-				s.member(0).SQL.SemiSync.SourceEnabled = false
+				s.member(0).SQL.SemiSync.SourceEnabled, s.member(0).SQL.SemiSync.SourceActive = false, false
 				s.lose(1, 2)
 			}, "let orders-0 go on alone"},
 		"somebody switched it off, and the others are there": {
-			func(s *scene) { s.member(0).SQL.SemiSync.SourceEnabled = false }, "let orders-0 wait for 1 acknowledgements"},
+			func(s *scene) {
+				s.member(0).SQL.SemiSync.SourceEnabled, s.member(0).SQL.SemiSync.SourceActive = false, false
+			}, "let orders-0 wait for 1 acknowledgements"},
 		"it is switched on before the certificate, which may fail in every pass": {
 			func(s *scene) {
-				s.member(0).SQL.SemiSync.SourceEnabled = false
+				s.member(0).SQL.SemiSync.SourceEnabled, s.member(0).SQL.SemiSync.SourceActive = false, false
 				s.member(0).SQL.CertificateRenewalDue = true
 			}, "let orders-0 wait for 1 acknowledgements; sign the certificate of orders-0"},
 		"a wait for too few is raised before it": {
@@ -676,7 +678,7 @@ func TestTheOneThatARowWaitsForAcknowledges(t *testing.T) {
 			one(s)
 			s.desired.Replicas = 2
 			delete(s.observed.Members, "orders-2")
-			s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+			s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1}
 			s.member(0).SQL.PendingCommits = 1
 			s.member(1).SQL.Membership = &Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, Previous: []string{"orders-0"}, W: 1}
 			s.observed.Records.MayAckNonVoters = []string{"orders-1"}
@@ -705,7 +707,7 @@ func TestNonVotersThatMayAcknowledgeAreRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
 			s.observed.Records.Alone, s.observed.Records.AloneSince = "orders-0", 6
-			s.member(0).SQL.SemiSync.SourceEnabled = false
+			s.member(0).SQL.SemiSync.SourceEnabled, s.member(0).SQL.SemiSync.SourceActive = false, false
 			s.lose(1)
 			s.io(ioConnecting, 2)
 			row.happened(s.member(2))

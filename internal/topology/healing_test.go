@@ -133,7 +133,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 				s.observed.Records.FencedPrimary = "i-0"
 				s.voters(Membership{Epoch: 6, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1})
 				s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
-				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1, Clients: 1}
 				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
 			}, "stop instance i-0 of orders-0", ""},
 		"a full disk": {
@@ -214,7 +214,7 @@ func TestAdmissionThatWasCutOffOnALonePrimary(t *testing.T) {
 	delete(s.observed.Members, "orders-2")
 	s.lose(1)
 	s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}})
-	s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+	s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1}
 	s.member(0).SQL.PendingCommits = 2
 	p, actions := s.plan()
 	if actions != "let orders-0 go on alone" || p.Records.Alone != "orders-0" || p.Records.AloneSince != 7 {
@@ -266,7 +266,7 @@ func TestPromotionWithoutItsRow(t *testing.T) {
 			s := newScene()
 			s.lose(0)
 			s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
-			s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+			s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1}
 			s.io(ioOff, 2)
 			row.happened(s)
 			if _, actions := s.plan(); actions != row.actions {
@@ -438,7 +438,7 @@ func TestRebuiltMemberIsNoVoterWhileOthersHoldWhatItLost(t *testing.T) {
 func TestCommitsThatWaitOnAFormerPrimaryAreCutOff(t *testing.T) {
 	s := newScene()
 	m := s.member(2)
-	m.SQL.Replication, m.SQL.SemiSync, m.SQL.PendingCommits = nil, SemiSync{SourceEnabled: true, WaitCount: 1000}, 1
+	m.SQL.Replication, m.SQL.SemiSync, m.SQL.PendingCommits = nil, SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1000}, 1
 	if _, actions := s.plan(); actions != "stop instance i-2 of orders-2" {
 		t.Errorf("planned %q", actions)
 	}

@@ -26,7 +26,7 @@ func (p *failover) restoreRow() bool {
 	switch {
 	case len(missing) > 0:
 		what += "; that waits until all members are reached and hold what it has: " + strings.Join(missing, ", ")
-	case semiSync && (!m.SQL.SemiSync.SourceEnabled || m.SQL.SemiSync.WaitCount < row.W):
+	case semiSync && (!m.SQL.SemiSync.Waits() || m.SQL.SemiSync.WaitCount < row.W):
 		what += fmt.Sprintf("; that waits until its commits wait for %d acknowledgements: set rpl_semi_sync_source_wait_for_replica_count to that and rpl_semi_sync_source_enabled to ON", row.W)
 	default:
 		p.retry(waitMySQL, RecordPrimary{Member: m.Name, Next: p.at(row), SemiSync: semiSync})

@@ -32,10 +32,13 @@ func TestDroppedRowIsWrittenAgain(t *testing.T) {
 				m.SQL.Membership = &Membership{Epoch: 70, Primary: "shop-0", Voters: []string{"shop-0", "shop-1", "shop-2"}, W: 1}
 			}
 		}, true, "loaded another cluster's dump"},
-		"a member is away":          {func(s *scene) { drop(s); s.lose(2) }, false, "all members are reached and hold what it has: orders-2"},
-		"a member is behind":        {func(s *scene) { drop(s); s.member(1).SQL.Replication.UpToDate = false }, false, "hold what it has: orders-1"},
-		"a member does not follow":  {func(s *scene) { drop(s); s.io(ioOff, 1) }, false, "hold what it has: orders-1"},
-		"commits wait for nobody":   {func(s *scene) { drop(s); s.member(0).SQL.SemiSync.SourceEnabled = false }, false, "commits wait for 1 acknowledgements"},
+		"a member is away":         {func(s *scene) { drop(s); s.lose(2) }, false, "all members are reached and hold what it has: orders-2"},
+		"a member is behind":       {func(s *scene) { drop(s); s.member(1).SQL.Replication.UpToDate = false }, false, "hold what it has: orders-1"},
+		"a member does not follow": {func(s *scene) { drop(s); s.io(ioOff, 1) }, false, "hold what it has: orders-1"},
+		"commits wait for nobody": {func(s *scene) {
+			drop(s)
+			s.member(0).SQL.SemiSync.SourceEnabled, s.member(0).SQL.SemiSync.SourceActive = false, false
+		}, false, "commits wait for 1 acknowledgements"},
 		"another was to lead":       {func(s *scene) { drop(s); s.observed.Records.Leader = "orders-1" }, false, "no member that knows the voters answers"},
 		"nobody is writable":        {func(s *scene) { drop(s); s.restart() }, false, "no member that knows the voters answers"},
 		"one still shows it":        {func(s *scene) { s.member(0).SQL.Membership = nil }, false, ""},

@@ -66,7 +66,7 @@ func TestANewcomerIsNotRebuiltWhileItsRowWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
 			one(s)
-			s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+			s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, SourceActive: true, WaitCount: 1, Clients: 1}
 			s.member(0).SQL.PendingCommits = 1
 			s.member(1).SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true}
 			happened(s)

@@ -27,7 +27,9 @@ func TestExposure(t *testing.T) {
 		why         string
 	}{
 		"nothing":                               {nil, nil, ""},
-		"semi-sync is off":                      {nil, func(s *SemiSync) { s.SourceEnabled = false }, "rpl_semi_sync_source_enabled"},
+		"semi-sync is off":                      {nil, func(s *SemiSync) { s.SourceEnabled, s.SourceActive = false, false }, "rpl_semi_sync_source_enabled"},
+		"a commit has timed out":                {nil, func(s *SemiSync) { s.SourceActive, s.OffTimes = false, 1 }, "rpl_semi_sync_source_timeout"},
+		"one had before anybody saw":            {func(s *SemiSync) { s.SourceActive = false }, func(s *SemiSync) { s.SourceActive = false }, "rpl_semi_sync_source_timeout"},
 		"it was off for a moment":               {nil, func(s *SemiSync) { s.OffTimes = 1 }, "off for a moment"},
 		"it had been off before anybody saw":    {func(s *SemiSync) { s.OffTimes = 3 }, func(s *SemiSync) { s.OffTimes = 3 }, ""},
 		"mysqld was restarted since":            {func(s *SemiSync) { s.OffTimes = 3 }, nil, ""},
@@ -64,7 +66,7 @@ func TestWhatIsOverIsKnownUntilItIsCovered(t *testing.T) {
 		s := newScene()
 		pass++
 		s.observed.Now = s.observed.Now.Add(time.Duration(pass) * time.Second)
-		s.member(0).SQL.SemiSync.SourceEnabled = !off
+		s.member(0).SQL.SemiSync.SourceEnabled, s.member(0).SQL.SemiSync.SourceActive = !off, !off
 		s.member(1).SQL.Executed, s.member(2).SQL.Executed = held, held
 		h.Record(&s.observed)
 		return s.observed.Exposure
@@ -303,7 +305,7 @@ func TestTheDepartedAreRemembered(t *testing.T) {
 				s.observed.Now = s.observed.Now.Add(time.Duration(i) * time.Second)
 				primary := s.member(0)
 				primary.SQL.SemiSync.Strangers, primary.SQL.SemiSync.WaitCount = strangers, row.wait
-				primary.SQL.SemiSync.SourceEnabled = row.wait > 0
+				primary.SQL.SemiSync.SourceEnabled, primary.SQL.SemiSync.SourceActive = row.wait > 0, row.wait > 0
 				primary.SQL.Waiting = trx(0, 99)
 				if row.held && i == len(row.strangers)-1 {
 					s.member(1).SQL.Replication.Retrieved = trx(0, 99)

@@ -212,7 +212,7 @@ func (w *world) sqlOf(m *machine) SQL {
 	}
 	s := SQL{
 		Access: AccessVerified, Version: m.version, Start: Start{StartedAt: m.booted, Run: m.booted.Unix()}, ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
-		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true, Variables: Variables{RelaySync: relaySynced},
+		SemiSync: m.server.semiSync(), Membership: d.membership, MembershipKnown: true, Variables: Variables{RelaySync: relaySynced},
 	}
 	if d.source != "" {
 		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SourceSilence: time.Hour, SQLRunning: m.server.sql, Backlog: Backlog{LagKnown: true}, UpToDate: true}
@@ -476,6 +476,13 @@ func (w *world) takeSQL(action Action) {
 	default:
 		w.t.Fatalf("the model does not know %T", action)
 	}
+}
+
+// semiSync is what the server shows: commits wait as soon as it is switched on.
+func (s *server) semiSync() SemiSync {
+	shown := s.semi
+	shown.SourceActive = shown.SourceEnabled
+	return shown
 }
 
 // removeVoter works without the member that leaves.

@@ -115,6 +115,7 @@ func (m *member) variables(uint32, string) rowset {
 	add("status", "Uptime", "86400")
 	add("status", "Rpl_semi_sync_replica_status", onOff(!m.primary))
 	add("status", "Rpl_semi_sync_source_clients", strconv.Itoa(clients))
+	add("status", "Rpl_semi_sync_source_status", onOff(m.primary))
 	add("status", "Rpl_semi_sync_source_wait_sessions", "0")
 	add("variable", mysql.RelaySync, "10000")
 	add("memory", m.name, "")

@@ -183,7 +183,7 @@ func setSourceWait(ctx context.Context, s *conn.Session, enabled bool, w int) er
 	return changeSourceWait(ctx, s, enabled, min(w, maxSourceWait))
 }
 
-// changeSourceWait sets both variables where they differ, and reads them back.
+// changeSourceWait sets both variables where they differ, has the source do what they say, and reads everything back.
 func changeSourceWait(ctx context.Context, s *conn.Session, enabled bool, w int) error {
 	isEnabled, count, err := sourceWait(ctx, s)
 	if err != nil {
@@ -200,10 +200,37 @@ func changeSourceWait(ctx context.Context, s *conn.Session, enabled bool, w int)
 			return err
 		}
 	}
-	if isEnabled, count, err = sourceWait(ctx, s); err == nil && (isEnabled != enabled || (enabled && count != w)) {
-		err = fmt.Errorf("%w: semi-sync source is %s, its count %d", mysql.ErrStepNotEffective, onOff(isEnabled), count)
+	isActive, err := sourceActive(ctx, s)
+	if err == nil && enabled && !isActive {
+		if err = activateSource(ctx, s); err == nil {
+			isActive, err = sourceActive(ctx, s)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if isEnabled, count, err = sourceWait(ctx, s); err == nil && (isEnabled != enabled || isActive != enabled || (enabled && count != w)) {
+		err = fmt.Errorf("%w: semi-sync source is %s and in effect %s, its count %d", mysql.ErrStepNotEffective, onOff(isEnabled), onOff(isActive), count)
 	}
 	return err
+}
+
+// activateSource has a source wait again that waits for nobody because a commit waited for too long (fact 38). Switching the variable off
+// and on would do so as well, and answer whoever waits meanwhile: the source may have become active by itself. This answers somebody
+// only while no replica acknowledges, and then it has not.
+func activateSource(ctx context.Context, s *conn.Session) error {
+	for _, value := range []string{"OFF", "ON"} {
+		if err := s.Change(ctx, "role/source-active", "SET GLOBAL rpl_semi_sync_source_wait_no_replica = "+value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sourceActive says whether commits do wait.
+func sourceActive(ctx context.Context, s *conn.Session) (active bool, err error) {
+	err = s.Row(ctx, "SELECT VARIABLE_VALUE = 'ON' FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_status'", nil, &active)
+	return active, err
 }
 
 func sourceWait(ctx context.Context, s *conn.Session) (enabled bool, count int, err error) {

@@ -291,3 +291,34 @@ func TestEventsThatWereHeldBackRun(t *testing.T) {
 	}
 	mysqltest.Must(t, w.Farm.Discard(s))
 }
+
+// TestASourceThatTimedOutWaitsForNobody until it is activated: raising the time-out again does not make it wait (fact 38).
+func TestASourceThatTimedOutWaitsForNobody(t *testing.T) {
+	w, m := relayServers(t)
+	ctx := t.Context()
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Must(t, m[1].StopIOThread(ctx))
+	mysqltest.Must(t, m[2].StopIOThread(ctx))
+	timeout := mysqltest.Value(t, db, "SELECT @@GLOBAL.rpl_semi_sync_source_timeout")
+	before := m[0].Observe(ctx).SemiSync.OffTimes
+	mysqltest.Exec(t, db, "SET GLOBAL rpl_semi_sync_source_timeout = 100")
+	insert(t, db, 1)
+	mysqltest.Exec(t, db, "SET GLOBAL rpl_semi_sync_source_timeout = "+timeout)
+	insert(t, db, 1) // is answered at once, and nobody receives it either
+	if s := m[0].Observe(ctx).SemiSync; !s.SourceEnabled || s.SourceActive || s.OffTimes != before+1 {
+		t.Fatalf("after a commit has timed out: %+v", s)
+	}
+
+	for _, repeated := range []bool{false, true} { // one that waits is left alone
+		mysqltest.Must(t, m[0].SetSourceWait(ctx, true, 1))
+		if !repeated {
+			mysqltest.Connect(t, w.Servers[0], "&INSERT INTO shop.relayed VALUES ()")
+		}
+		o := m[0].Observe(ctx)
+		if !o.SemiSync.Waits() || o.SemiSync.OffTimes != before+1 || o.PendingCommits != 1 {
+			t.Fatalf("after it was activated: %+v, %d commits wait", o.SemiSync, o.PendingCommits)
+		}
+	}
+	mysqltest.Must(t, m[1].StartReplica(ctx))
+	mysqltest.CatchUp(t, m[1], m[0])
+}

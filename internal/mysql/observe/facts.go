@@ -39,6 +39,7 @@ var statusVariables = []string{
 	"Rpl_semi_sync_replica_status",
 	"Rpl_semi_sync_source_clients",
 	"Rpl_semi_sync_source_no_times",
+	"Rpl_semi_sync_source_status",
 	"Rpl_semi_sync_source_wait_sessions",
 	"Rpl_semi_sync_source_yes_tx",
 }

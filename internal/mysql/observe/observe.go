@@ -148,6 +148,7 @@ func (m *Observer) interpret(f facts, o *mysql.Observation) {
 	o.AnsweredCommits = number(status["Rpl_semi_sync_source_yes_tx"])
 	o.SemiSync = mysql.SemiSync{
 		SourceEnabled:  isOn(o.Settings["rpl_semi_sync_source_enabled"]),
+		SourceActive:   isOn(status["Rpl_semi_sync_source_status"]),
 		ReplicaEnabled: isOn(o.Settings["rpl_semi_sync_replica_enabled"]),
 		ReplicaActive:  isOn(status["Rpl_semi_sync_replica_status"]),
 		WaitCount:      number(o.Settings["rpl_semi_sync_source_wait_for_replica_count"]),

@@ -20,7 +20,7 @@ const (
 		@@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count, @@GLOBAL.rpl_semi_sync_source_timeout,
 		@@GLOBAL.rpl_semi_sync_source_wait_point, @@GLOBAL.rpl_semi_sync_source_wait_no_replica, @@GLOBAL.sync_binlog, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.binlog_format,
 		(SELECT GROUP_CONCAT(VARIABLE_VALUE ORDER BY VARIABLE_NAME) FROM performance_schema.global_status
-			WHERE VARIABLE_NAME IN ('Innodb_redo_log_enabled', 'Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_no_times'))))`
+			WHERE VARIABLE_NAME IN ('Innodb_redo_log_enabled', 'Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_no_times', 'Rpl_semi_sync_source_status'))))`
 )
 
 // erUnknownSystemVariable is the server's answer to the name of a variable that it does not know.

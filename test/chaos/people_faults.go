@@ -15,6 +15,9 @@ func peopleFaults() []Fault {
 		{"replica delayed by a person, power cut, primary", delayedReplica, short, long},
 		{"replicas' account locked by a person, all reconnect", lockedAccount, moment, short},
 		{"operator's database dropped by a person", droppedDatabase, moment, short},
+		{"time-out of semi-sync lowered by a person, power cut, primary", timedOut, short, long},
+		{"SHUTDOWN by a person, primary", shutDownPrimary, moment, short},
+		{"SHUTDOWN by a person, all replicas", shutDownReplicas, moment, short},
 	}
 }
 
@@ -77,4 +80,35 @@ func lockedAccount(ctx context.Context, s *Scene) error {
 // droppedDatabase drops what the operator keeps in the database itself: who may acknowledge.
 func droppedDatabase(ctx context.Context, s *Scene) error {
 	return s.byHand(ctx, s.Primary, "DROP DATABASE nairobi_mysql")
+}
+
+// timedOut has commits wait for a second at most, and no replica receive them: they are answered all the same. Then the primary is gone.
+func timedOut(ctx context.Context, s *Scene) error {
+	if err := s.byHand(ctx, s.Primary, "SET GLOBAL rpl_semi_sync_source_timeout = 1000"); err != nil {
+		return err
+	}
+	for _, replica := range s.Replicas {
+		if err := s.byHand(ctx, replica, "STOP REPLICA IO_THREAD"); err != nil {
+			return err
+		}
+	}
+	if err := pause(ctx, between(s.Random, moment/4, short)); err != nil {
+		return err
+	}
+	return cutPrimary(ctx, s)
+}
+
+// shutDownPrimary ends mysqld of the primary, which answers whoever waits.
+func shutDownPrimary(ctx context.Context, s *Scene) error {
+	return s.byHand(ctx, s.Primary, "SHUTDOWN")
+}
+
+// shutDownReplicas ends mysqld of all others.
+func shutDownReplicas(ctx context.Context, s *Scene) error {
+	for _, replica := range s.Replicas {
+		if err := s.byHand(ctx, replica, "SHUTDOWN"); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -575,6 +575,16 @@ var mutants = []mutant{
 		new:  "	return !st.Lossless",
 	},
 	{
+		name: "a source that is enabled counts as one that waits",
+		open: true,
+		file: commitsFile,
+		old:  "	case !s.SourceActive:\n",
+		new:  "	case false:\n", breaks: append([]string{untold}, losesCommits...),
+		and: []patch{
+			{"internal/topology/acknowledging.go", "s.Waits() && s.WaitCount >= want+len(s.Strangers)", "s.SourceEnabled && s.WaitCount >= want+len(s.Strangers)"},
+		},
+	},
+	{
 		name: "strangers that have left are forgotten",
 		open: true,
 		file: commitsFile,

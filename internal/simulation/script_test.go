@@ -153,6 +153,14 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		w.shape.weather.down = true
 	case "ec2-answers":
 		w.shape.weather.down = false
+	case "drop-row":
+		for _, v := range w.cloud.volumes {
+			if v.st != nil {
+				v.st.row = nil
+			}
+		}
+		w.wake()
+		return ""
 	case "state":
 		return s.state()
 	case "findings":

@@ -33,6 +33,9 @@ const (
 // pass decides anew.
 var ErrNotAsPlanned = errors.New("no longer as it was when this was planned")
 
+// errNoRow says that a member shows no membership row.
+var errNoRow = errors.New("it has no membership row")
+
 // Server is a member's mysqld as the sequences need it. *admin.Member is one; its comments say what each call promises.
 type Server interface {
 	Observe(ctx context.Context) mysql.Observation
@@ -83,6 +86,9 @@ func Promote(ctx context.Context, m Server, a topology.Promote, detach Detach) e
 		return err
 	}
 	own, err := ownRow(ctx, m)
+	if errors.Is(err, errNoRow) && a.Membership.Primary == "" {
+		own, err = &mysql.Membership{}, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -98,8 +104,11 @@ func Promote(ctx context.Context, m Server, a topology.Promote, detach Detach) e
 // ownRow reads the membership row that a member itself holds.
 func ownRow(ctx context.Context, m Server) (*mysql.Membership, error) {
 	o := m.Observe(ctx)
-	if o.Access != mysql.AccessVerified || !o.MembershipKnown || o.Membership == nil {
+	switch {
+	case o.Access != mysql.AccessVerified || !o.MembershipKnown:
 		return nil, fmt.Errorf("%w: its membership row cannot be read", ErrNotAsPlanned)
+	case o.Membership == nil:
+		return nil, fmt.Errorf("%w: %w", ErrNotAsPlanned, errNoRow)
 	}
 	return o.Membership, nil
 }

@@ -133,7 +133,7 @@ type (
 	// Promote makes a member the primary, with the next epoch of the membership.
 	Promote struct {
 		Member     string
-		Membership Membership // the row that the proof stands on
+		Membership Membership // the row that the proof stands on; without a primary nobody shows one
 		Next       Membership // the row that names the member
 		SemiSync   bool
 		// MustHold is the text of the GTID set that the member must have executed before it is promoted.

@@ -36,12 +36,12 @@ package controllers
 // The claim of the archive's pod grows.
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;patch
 //
-// The operator's own image, which backup pods copy its binary from, is read from its own pod.
-// +kubebuilder:rbac:groups="",resources=pods,namespace=nairobi-mysql-system,verbs=get
-//
 // Whoever reads the metrics is authenticated and authorised by the API server.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 //
-// The lease of the leader.
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=nairobi-mysql-system,verbs=get;create;update
+// The lease of the leader. OLM makes a ClusterRole of a Role whose operator watches all namespaces, so the name is what limits it there;
+// RBAC cannot limit create by name. The list by name finds the leases of other installations.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=nairobi-mysql-system,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=nairobi-mysql-operator,namespace=nairobi-mysql-system,verbs=get;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=nairobi-mysql-operator,verbs=list

@@ -55,6 +55,9 @@ const (
 	EventRestoreService = "RestoreService"
 	EventRestoreTags    = "RestoreTags"
 
+	// The lease of the operator.
+	EventOtherInstallationLeads = "OtherInstallationLeads"
+
 	// Backups and recovery.
 	EventRecoveryNotStarted = "RecoveryNotStarted"
 	EventArchiveIncomplete  = "ArchiveIncomplete"

@@ -159,15 +159,35 @@ func TestValuesHaveAPlace(t *testing.T) {
 	}
 }
 
+// TestBackupPodsGetTheImageOfTheOperator: what replaces the image in an overlay replaces the variable too, from which the operator knows its
+// image.
+func TestBackupPodsGetTheImageOfTheOperator(t *testing.T) {
+	mirrored := overlay(t, "resources: [../overlays/lab]\nimages: [{name: ghcr.io/alx-ke/nairobi-mysql-operator, newName: 'registry.example.com:5000/operator', digest: 'sha256:0123'}]\n")
+	for folder, want := range map[string]string{
+		"default": "ghcr.io/alx-ke/nairobi-mysql-operator:v", "olm": "ghcr.io/alx-ke/nairobi-mysql-operator:v",
+		"overlays/custom": "ghcr.io/alx-ke/nairobi-mysql-operator:v", mirrored: "registry.example.com:5000/operator@sha256:0123",
+	} {
+		c := deployment(t, folder).Spec.Template.Spec.Containers[0]
+		if !strings.HasPrefix(c.Image, want) || !slices.Contains(c.Env, corev1.EnvVar{Name: "RELATED_IMAGE_OPERATOR", Value: c.Image}) {
+			t.Errorf("%s runs %s with %v", folder, c.Image, c.Env)
+		}
+	}
+}
+
 // withComponent is a folder of config/ that puts a component on the default, as the overlay custom invites to.
 func withComponent(t *testing.T, name string) string {
+	t.Helper()
+	return overlay(t, "resources: [../default]\ncomponents: [../components/"+name+"]\n")
+}
+
+// overlay is a folder of config/ with a kustomization, for the time of the test.
+func overlay(t *testing.T, text string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp(filepath.Join("..", "..", "config"), ".test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	text := "resources: [../default]\ncomponents: [../components/" + name + "]\n"
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

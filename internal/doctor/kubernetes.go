@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -232,6 +233,27 @@ func checkLease(ctx context.Context, d *Doctor) Finding {
 		return failed("look at the pods of the operator and their logs", "%s was last renewed %s ago by %s: no operator is at work", where, age.Round(time.Second), *lease.Spec.HolderIdentity)
 	}
 	return ok("%s holds %s", *lease.Spec.HolderIdentity, where)
+}
+
+// checkOneInstallation: no operator in another namespace holds its lease. Both would act on all clusters, so one of them does nothing.
+func checkOneInstallation(ctx context.Context, d *Doctor) Finding {
+	var leases coordinationv1.LeaseList
+	if err := d.Kubernetes.List(ctx, &leases, client.MatchingFields{metav1.ObjectNameField: leader.LeaseName}); err != nil {
+		return notChecked("permit list leases", "leases cannot be listed: %v", err)
+	}
+	var others []string
+	for _, lease := range leases.Items {
+		if lease.Namespace == d.SystemNamespace || ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.RenewTime == nil {
+			continue
+		}
+		if d.Clock.Since(lease.Spec.RenewTime.Time) <= time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second {
+			others = append(others, fmt.Sprintf("%s in namespace %s", *lease.Spec.HolderIdentity, lease.Namespace))
+		}
+	}
+	if len(others) > 0 {
+		return failed("remove one of the installations, or correct --system-namespace (docs/install.md)", "an operator leads in another namespace: %s. Only one installation works", strings.Join(others, ", "))
+	}
+	return ok("no operator leads in another namespace")
 }
 
 // probeAddress is of a range for documentation (RFC 5737), which no host has.

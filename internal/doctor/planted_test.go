@@ -83,6 +83,10 @@ var planted = []struct {
 			l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
 		})
 	}, check: "lease", says: []string{"was last renewed 1h0m", "operator-0"}},
+	{what: "an operator of another installation leads", spoil: func(w *world) {
+		w.makes(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: leader.LeaseName}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("olm-0"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(time.Minute)}}})
+	}, check: "one-installation", says: []string{"olm-0 in namespace shop"}},
 	{what: "the webhook is not reached", spoil: func(w *world) {
 		w.hooks(func(h *admissionv1.ValidatingWebhook) {
 			h.ClientConfig.URL = ptr.To("https://" + closed(w.t) + validatePath)

@@ -20,7 +20,7 @@ type clusterCheck struct {
 // installation are the checks of the installation, in their order. What one learns the next ones use.
 var installation = []check{
 	{"crds", checkCRDs}, {"rbac", checkRBAC}, {"policy", checkPolicy}, {"release-keys", checkReleaseKeys}, {"clusters", checkClusters},
-	{"lease", checkLease}, {"webhook", checkWebhook}, {"webhook-delete", checkWebhookDelete}, {"endpointslices", checkEndpointSlices},
+	{"lease", checkLease}, {"one-installation", checkOneInstallation}, {"webhook", checkWebhook}, {"webhook-delete", checkWebhookDelete}, {"endpointslices", checkEndpointSlices},
 }
 
 // ofAccount are the checks of an AWS account and region.

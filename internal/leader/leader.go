@@ -1,5 +1,6 @@
 // Package leader holds the operator's lease and answers whether it is still ours. A leader that was paused for longer
 // than its lease believes that it leads; before it opens a session that writes to a database it must look again.
+// Each installation has its lease in its own namespace, and only one installation leads.
 package leader
 
 import (
@@ -32,6 +33,7 @@ type Lock struct {
 	// the version that its successor wrote, and its next renewal, which it begins without a look, would take the lease back.
 	elected, looked resourcelock.Interface
 	clock           clock.PassiveClock
+	others          *installations
 
 	begun atomic.Uint64 // looks at the lease, so far
 
@@ -57,7 +59,7 @@ func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveC
 	if err != nil {
 		return nil, fmt.Errorf("make the lease's client: %w", err)
 	}
-	l := &Lock{clock: clock}
+	l := &Lock{clock: clock, others: &installations{leases: coordination, own: namespace, clock: clock}}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
 	for _, lock := range []*resourcelock.Interface{&l.elected, &l.looked} {
 		*lock, err = resourcelock.New(resourcelock.LeasesResourceLock, namespace, LeaseName, core, coordination, identity)
@@ -65,7 +67,26 @@ func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveC
 			return nil, fmt.Errorf("make the lease: %w", err)
 		}
 	}
+	l.elected = &onlyOne{Interface: l.elected, others: l.others}
 	return l, nil
+}
+
+// OnOtherInstallation has changed called whenever this process learns that another installation leads, or with the zero value that none
+// does any more. It must be called before the election begins; changed must not block.
+func (l *Lock) OnOtherInstallation(changed func(Installation)) {
+	if l.others != nil {
+		l.others.changed = changed
+	}
+}
+
+// OtherInstallation returns the installation that led at the last look, the zero value for none.
+func (l *Lock) OtherInstallation() Installation {
+	if l.others == nil {
+		return Installation{}
+	}
+	l.others.mu.Lock()
+	defer l.others.mu.Unlock()
+	return l.others.leading
 }
 
 // Interface is what the manager elects with, nil without election.
@@ -79,7 +100,7 @@ func (l *Lock) Identity() string {
 	return l.elected.Identity()
 }
 
-// Check reads the lease from the API server and returns ErrNotLeader unless this process holds it now. A look that began after
+// Check reads the lease from the API server and returns ErrNotLeader unless this process holds it now and no other installation leads. A look that began after
 // somebody asked answers him as well: a thousand members that are claimed after a hand-over do not ask a thousand times. One that
 // began before does not, however short ago, because a process that was paused does not know for how long.
 func (l *Lock) Check(ctx context.Context) error {
@@ -100,7 +121,8 @@ func (l *Lock) Check(ctx context.Context) error {
 	return nil
 }
 
-// look reads the lease.
+// look reads the lease, and those of other installations: one of them may have taken over from a leader that was paused, whose own lease
+// nobody else writes.
 func (l *Lock) look(ctx context.Context) error {
 	record, _, err := l.looked.Get(ctx)
 	if err != nil {
@@ -111,6 +133,13 @@ func (l *Lock) look(ctx context.Context) error {
 	}
 	if end := record.RenewTime.Add(time.Duration(record.LeaseDurationSeconds) * time.Second); l.clock.Now().After(end) {
 		return fmt.Errorf("%w: it ran out at %s", ErrNotLeader, end.Format(time.RFC3339))
+	}
+	other, err := l.others.live(ctx)
+	if err != nil {
+		return err
+	}
+	if other != nil {
+		return fmt.Errorf("%w: %q in %s does", ErrNotLeader, *other.Spec.HolderIdentity, other.Namespace)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
@@ -44,11 +45,17 @@ func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 	return record, nil, nil
 }
 
+// lockOn is a lock that reads its lease from api, where there is no other installation.
+func lockOn(api *lease) *Lock {
+	leases := fake.NewClientset().CoordinationV1()
+	return &Lock{looked: api, clock: clock.RealClock{}, others: &installations{leases: leases, own: "system", clock: clock.RealClock{}}}
+}
+
 // TestLooksAreShared among those who asked before they began, and with nobody else.
 func TestLooksAreShared(t *testing.T) {
 	const many = 100
 	api := &lease{holder: "us", renew: time.Now(), begun: make(chan struct{}, 1+many), took: make(chan struct{})}
-	lock := &Lock{looked: api, clock: clock.RealClock{}}
+	lock := lockOn(api)
 	var all sync.WaitGroup
 	ask := func(n int) {
 		for range n {
@@ -92,7 +99,7 @@ func waiting() (n int) {
 
 // TestLeaseRunsOut: nobody took it, and it is ours no more.
 func TestLeaseRunsOut(t *testing.T) {
-	lock := &Lock{looked: &lease{holder: "us", renew: time.Now().Add(-16 * time.Second)}, clock: clock.RealClock{}}
+	lock := lockOn(&lease{holder: "us", renew: time.Now().Add(-16 * time.Second)})
 	if err := lock.Check(t.Context()); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("a lease of 16 s ago: %v", err)
 	}
@@ -122,6 +129,14 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(err.ErrStatus)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path == "/apis/coordination.k8s.io/v1/leases" {
+		list := coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}}
+		if s.lease != nil {
+			list.Items = append(list.Items, *s.lease)
+		}
+		_ = json.NewEncoder(w).Encode(list)
+		return
+	}
 	if r.Method == http.MethodGet && s.lease == nil {
 		refuse(apierrors.NewNotFound(resource, LeaseName))
 		return

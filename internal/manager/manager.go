@@ -14,7 +14,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -82,10 +81,8 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
 		Clock: clock.RealClock{}, Metrics: around.Registry, Middleware: around.AWS,
 	}})
-	for _, own := range []prometheus.Collector{o.Build.info(), metrics.Leading(mgr.Elected())} {
-		if err := around.Registry.Register(own); err != nil {
-			return nil, fmt.Errorf("register the metrics of the operator itself: %w", err)
-		}
+	if err := reportLeadership(mgr, lock, o, around.Registry); err != nil {
+		return nil, err
 	}
 	op := &Operator{manager: mgr, wake: make(chan event.GenericEvent, wakeLength)}
 	op.pool = conn.NewPool(conn.Options{
@@ -93,7 +90,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Dial: around.Dial, Hook: around.Statement,
 		Owned: func(variable string) bool { _, owned := settings.Owned(variable); return owned },
 	})
-	images := imagesOf(mgr, o)
+	images := imagesOf(o)
 	reconciler := controllers.NewMySQLClusterReconciler(pass.Ports{
 		Images: images,
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
@@ -129,12 +126,9 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	return op, nil
 }
 
-// imagesOf tells which images the backup pods run, and how they reach the world.
-func imagesOf(mgr ctrl.Manager, o Options) *pass.Images {
-	return &pass.Images{
-		Reader: mgr.GetAPIReader(), PodNamespace: o.Namespace, PodName: o.PodName, Own: o.PodImage, Client: o.ClientImage,
-		Proxy: proxy(os.Getenv, o.Logger),
-	}
+// imagesOf returns which images the backup pods run, and how they reach the world.
+func imagesOf(o Options) *pass.Images {
+	return &pass.Images{Own: o.PodImage, Client: o.ClientImage, Proxy: proxy(os.Getenv, o.Logger)}
 }
 
 // Run runs the operator until ctx ends, and then lets go of the lease and of every connection. It can be called once.

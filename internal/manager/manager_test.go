@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,6 +36,7 @@ type apiServer struct {
 	asked  map[string][]url.Values // by path
 	closed chan struct{}
 	held   map[string]chan struct{} // lists that are answered only when that is closed, by path
+	leases []coordinationv1.Lease   // of all namespaces
 	// metrics are those of the operator that is put together for it.
 	metrics *prometheus.Registry
 }
@@ -68,6 +70,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-s.closed:
 		}
 	}
+	if r.URL.Path == "/apis/coordination.k8s.io/v1/leases" {
+		answer(w, coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}, Items: s.leases})
+		return
+	}
 	if r.URL.Query().Get("watch") == "" {
 		answer(w, map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
 		return
@@ -94,26 +100,30 @@ func (s *apiServer) listed(path string) []url.Values {
 }
 
 // operator puts an operator together for an API server of its own.
-func operator(t *testing.T) (*Operator, *apiServer) {
+func operator(t *testing.T, change ...func(*Options)) (*Operator, *apiServer) {
 	registry := prometheus.NewRegistry()
-	op, s := operatorWith(t, registry)
+	op, s := operatorWith(t, registry, change...)
 	s.metrics = registry
 	return op, s
 }
 
 // operatorWith puts it together with a registry.
-func operatorWith(t *testing.T, registry prometheus.Registerer) (*Operator, *apiServer) {
+func operatorWith(t *testing.T, registry prometheus.Registerer, change ...func(*Options)) (*Operator, *apiServer) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
 	s := &apiServer{asked: map[string][]url.Values{}, closed: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(s.closed) })
-	op, err := New(&rest.Config{Host: server.URL}, Options{
+	options := Options{
 		Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: "cluster.local", Workers: 1,
 		MetricsAddress: "0", ProbeAddress: "0", WebhookCertificates: webhook.CertificatesNone,
 		Surroundings: Surroundings{Registry: registry, Shared: true},
-	})
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	op, err := New(&rest.Config{Host: server.URL}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +134,13 @@ func operatorWith(t *testing.T, registry prometheus.Registerer) (*Operator, *api
 func start(t *testing.T) *apiServer {
 	t.Helper()
 	op, s := operator(t)
+	run(t, op)
+	return s
+}
+
+// run runs an operator until the test ends.
+func run(t *testing.T, op *Operator) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- op.Run(ctx) }()
@@ -133,7 +150,6 @@ func start(t *testing.T) *apiServer {
 			t.Errorf("the operator ended with %v", err)
 		}
 	})
-	return s
 }
 
 // TestUsersObjectsAreNotListed holds the caches to what is said of them: a Secret, ConfigMap, Service or EndpointSlice

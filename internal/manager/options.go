@@ -72,8 +72,8 @@ type Options struct {
 	// AWSRegion is that of the operator's own calls; AWSEndpoint takes all calls instead of AWS. Both may be empty.
 	AWSRegion, AWSEndpoint string
 
-	// PodName is the operator's own pod, from which its image is read. PodImage is that image for an operator that is none.
-	PodName, PodImage string
+	// PodImage is the operator's own image, which backup pods copy its program from.
+	PodImage string
 	// ClientImage is what backup pods run where a spec names no image; {version} in it stands for the cluster's version.
 	ClientImage string
 

@@ -19,6 +19,7 @@ import (
 	"github.com/operator-framework/api/pkg/validation/errors"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -124,6 +125,9 @@ func TestListing(t *testing.T) {
 			}) {
 				t.Errorf("the Deployment does not name the image of backup pods, %s", pass.DefaultClientImage)
 			}
+			if !slices.Contains(c.Env, corev1.EnvVar{Name: "RELATED_IMAGE_OPERATOR", Value: c.Image}) {
+				t.Errorf("the Deployment does not say in RELATED_IMAGE_OPERATOR that it runs %s", c.Image)
+			}
 			for _, e := range examples {
 				if client := strings.ReplaceAll(pass.DefaultClientImage, "{version}", e.Spec.Version); e.Spec.Version != "" && !listed[client] {
 					t.Errorf("image %s, which an example runs, is not among the related images %v", client, csv.Spec.RelatedImages)
@@ -213,6 +217,19 @@ func TestPermissionsAreThoseOfTheMarkers(t *testing.T) {
 func TestPermissionsHoldNoWildcard(t *testing.T) {
 	for _, wrong := range check.Narrow(bundle(t).CSV) {
 		t.Error(wrong)
+	}
+}
+
+// TestWhatOLMLiftsIsBoundByName: where the operator watches all namespaces, OLM makes a ClusterRole of its Role. What the Role grants then
+// holds in every namespace.
+func TestWhatOLMLiftsIsBoundByName(t *testing.T) {
+	for _, granted := range bundle(t).CSV.Spec.InstallStrategy.StrategySpec.Permissions {
+		for _, rule := range granted.Rules {
+			created := slices.Equal(rule.Verbs, []string{"create"}) // RBAC does not know the name of what is created
+			if !created && !slices.Equal(rule.ResourceNames, []string{leader.LeaseName}) {
+				t.Errorf("%v of %v is granted for every name", rule.Verbs, rule.Resources)
+			}
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
 	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {
 		return err
 	}
-	image, err := r.Images.Operator(ctx)
+	image, err := r.Images.Operator()
 	if err != nil {
 		return err
 	}

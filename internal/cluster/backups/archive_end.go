@@ -109,7 +109,7 @@ func (r *Archive) gatherOrphans(ctx context.Context, s *pass.Pass) (made bool, e
 		s.Cache.Backups.OrphansSought = true
 		return false, nil
 	}
-	image, err := r.Images.Operator(ctx)
+	image, err := r.Images.Operator()
 	if err != nil {
 		return false, err
 	}

@@ -97,7 +97,7 @@ func (r *Supervisor) start(ctx context.Context, b *v1alpha1.MySQLBackup, cluster
 
 // makeJob makes a Job of a backup, after none was found.
 func (r *Supervisor) makeJob(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster, name, command string, t task.Task) error {
-	own, err := r.Images.Operator(ctx)
+	own, err := r.Images.Operator()
 	if err != nil {
 		return err
 	}

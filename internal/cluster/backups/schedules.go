@@ -67,7 +67,7 @@ func (r *Backups) ensureBackup(ctx context.Context, s *pass.Pass) {
 // EnsureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
 func (r *Backups) EnsureSchedules(ctx context.Context, s *pass.Pass) error {
 	spec := s.Cluster.Spec.Backup
-	images, err := r.Objects.PodImages(ctx, s.Cluster, spec.Image)
+	images, err := r.Objects.PodImages(s.Cluster, spec.Image)
 	if err != nil {
 		return err
 	}

@@ -74,6 +74,18 @@ func Leading(elected <-chan struct{}) prometheus.Collector {
 	})
 }
 
+// OtherInstallationLeads returns the metric that says whether an operator in another namespace leads.
+func OtherInstallationLeads(leads func() bool) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "mysqlcluster_operator_other_installation_leads", Help: "1 while an operator in another namespace leads, so that this one does nothing, 0 otherwise.",
+	}, func() float64 {
+		if leads() {
+			return 1
+		}
+		return 0
+	})
+}
+
 // Rolled takes how long a change took that went from member to member.
 func (m *Metrics) Rolled(kind v1alpha1.RolloutKind, took time.Duration) {
 	m.rollout.WithLabelValues(string(kind)).Observe(max(took, 0).Seconds())

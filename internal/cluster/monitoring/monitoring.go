@@ -48,7 +48,7 @@ func (r *Monitoring) Ensure(ctx context.Context, s *pass.Pass) error {
 }
 
 func (r *Monitoring) deploy(ctx context.Context, s *pass.Pass, want *v1alpha1.MonitoringSpec) error {
-	image, err := r.Images.Operator(ctx)
+	image, err := r.Images.Operator()
 	if err != nil {
 		return err
 	}

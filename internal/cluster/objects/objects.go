@@ -135,8 +135,8 @@ func resourceVersionOf(ac runtime.ApplyConfiguration) string {
 }
 
 // PodImages are what the cluster's backup pods run.
-func (r *Objects) PodImages(ctx context.Context, c *v1alpha1.MySQLCluster, image string) (resources.Images, error) {
-	own, err := r.Images.Operator(ctx)
+func (r *Objects) PodImages(c *v1alpha1.MySQLCluster, image string) (resources.Images, error) {
+	own, err := r.Images.Operator()
 	if err != nil {
 		return resources.Images{}, err
 	}

@@ -3,15 +3,12 @@ package pass
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -78,49 +75,24 @@ type Tarballs interface {
 
 // Images says which images pods run.
 type Images struct {
-	// Reader reads the operator's own pod. PodNamespace and PodName are that pod's.
-	Reader                client.Reader
-	PodNamespace, PodName string
-	// Own is the operator's image, for an operator that is no pod.
+	// Own is the operator's image.
 	Own string
 	// Client is the image with MySQL's programs where a spec names none; {version} in it stands for the cluster's version.
 	Client string
 	// Proxy are the variables of an HTTP proxy that the pods are to use as the operator does.
 	Proxy map[string]string
-
-	// own is the operator's image once it is known: it stays the same as long as this process lives.
-	mu  sync.Mutex
-	own string
 }
 
 // DefaultClientImage is what Client is unless an administrator chose another.
 const DefaultClientImage = "docker.io/library/mysql:{version}"
 
-// Operator returns the operator's own image, as its own pod says it.
-func (i *Images) Operator(ctx context.Context) (string, error) {
-	if i.Own != "" {
-		return i.Own, nil
-	}
-	if i.PodName == "" {
+// Operator returns the operator's own image.
+func (i *Images) Operator() (string, error) {
+	if i.Own == "" {
 		return "", &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, After: engine.AfterPerson,
-			Message: "the operator does not run in a pod, so that nothing can be copied from its image; set --pod-image"}
+			Message: "the operator does not know its own image, which backup pods copy its program from; set RELATED_IMAGE_OPERATOR or --pod-image"}
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.own != "" {
-		return i.own, nil
-	}
-	var pod corev1.Pod
-	if err := i.Reader.Get(ctx, client.ObjectKey{Namespace: i.PodNamespace, Name: i.PodName}, &pod); err != nil {
-		return "", fmt.Errorf("read the operator's own pod: %w", err)
-	}
-	for _, container := range pod.Spec.Containers {
-		if container.Name == "manager" {
-			i.own = container.Image
-			return i.own, nil
-		}
-	}
-	return "", fmt.Errorf("pod %s has no container manager", i.PodName)
+	return i.Own, nil
 }
 
 // MySQL returns the image with MySQL's programs.

@@ -192,7 +192,7 @@ func (r *Restorer) startRecovery(ctx context.Context, s *pass.Pass, t task.Task)
 	if image = recovery.Image; image == "" && s.Cluster.Spec.Backup != nil {
 		image = s.Cluster.Spec.Backup.Image
 	}
-	images, err := r.Objects.PodImages(ctx, s.Cluster, image)
+	images, err := r.Objects.PodImages(s.Cluster, image)
 	if err != nil {
 		return err
 	}

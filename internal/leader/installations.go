@@ -1,0 +1,153 @@
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+// ErrOtherInstallation: an operator in another namespace holds its own lease. All installations act on the clusters of all namespaces,
+// so only one may lead.
+var ErrOtherInstallation = errors.New("an operator in another namespace leads")
+
+// Installation is an operator in another namespace that holds its lease. The zero value is none.
+type Installation struct{ Namespace, Holder string }
+
+// installations observes the leases of the operators in other namespaces.
+type installations struct {
+	leases coordinationv1.LeasesGetter
+	own    string // namespace
+	clock  clock.PassiveClock
+
+	mu      sync.Mutex
+	seen    map[string]sighting // by namespace
+	leading Installation
+	// changed is called with each new value of leading. It may be nil.
+	changed func(Installation)
+}
+
+// sighting is a version of a lease, and when it was first observed. Whether a lease is renewed is judged by our own clock alone, as the
+// leader election judges it.
+type sighting struct {
+	version string
+	at      time.Time
+}
+
+// live lists the leases in other namespaces and returns one that is held and renewed, nil if there is none.
+func (i *installations) live(ctx context.Context) (*coordination.Lease, error) {
+	list, err := i.leases.Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, LeaseName).String()})
+	if err != nil {
+		return nil, fmt.Errorf("list the leases of other installations: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b coordination.Lease) int { return strings.Compare(a.Namespace, b.Namespace) })
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now, seen := i.clock.Now(), map[string]sighting{}
+	var found *coordination.Lease
+	for n := range list.Items {
+		lease := &list.Items[n]
+		if lease.Namespace == i.own || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+			continue
+		}
+		at, known := i.seen[lease.Namespace]
+		if !known || at.version != lease.ResourceVersion {
+			at = sighting{version: lease.ResourceVersion, at: now}
+		}
+		seen[lease.Namespace] = at
+		lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+		if found == nil && now.Before(at.at.Add(lasts)) {
+			found = lease
+		}
+	}
+	i.seen = seen
+	i.report(found)
+	return found, nil
+}
+
+// report calls changed when another installation leads than at the last look, or none any more.
+func (i *installations) report(lease *coordination.Lease) {
+	var leading Installation
+	if lease != nil {
+		leading = Installation{Namespace: lease.Namespace, Holder: *lease.Spec.HolderIdentity}
+	}
+	if leading != i.leading && i.changed != nil {
+		i.changed(leading)
+	}
+	i.leading = leading
+}
+
+// onlyOne is the lease of this installation, which counts only while no other installation leads.
+//
+// Who leads for the first time writes its lease and then lists those of the others. Two that do so at the same time cannot both miss the
+// other's lease; one that finds it gives its own back, so at worst both try again a moment later. An order by acquireTime would not
+// do: with clocks that differ, the later one may be the one that has already found nobody, and leads.
+type onlyOne struct {
+	resourcelock.Interface
+	others *installations
+	leads  bool // a write was followed by a look that found no other
+}
+
+// Get returns the record of another installation that leads, which the election then waits for as for another pod of its own. Else
+// it returns the record of this installation.
+func (o *onlyOne) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := o.Interface.Get(ctx)
+	other, errOthers := o.others.live(ctx)
+	if errOthers != nil {
+		return nil, nil, errOthers
+	}
+	if other == nil {
+		return record, raw, err
+	}
+	record = resourcelock.LeaseSpecToLeaderElectionRecord(&other.Spec)
+	raw, err = json.Marshal(record)
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (o *onlyOne) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return o.write(ctx, record, o.Interface.Create)
+}
+
+// Update implements resourcelock.Interface.
+func (o *onlyOne) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return o.write(ctx, record, o.Interface.Update)
+}
+
+// write writes the lease. It fails while another installation leads: a leader then ends as one that cannot renew its lease, and one
+// that does not lead yet gives the lease back.
+func (o *onlyOne) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	if err := write(ctx, record); err != nil {
+		return err
+	}
+	if record.HolderIdentity == "" {
+		o.leads = false
+		return nil
+	}
+	other, err := o.others.live(ctx)
+	if err != nil {
+		return err
+	}
+	if other == nil {
+		o.leads = true
+		return nil
+	}
+	err = fmt.Errorf("%w: %s in %s", ErrOtherInstallation, *other.Spec.HolderIdentity, other.Namespace)
+	if o.leads {
+		return err
+	}
+	record.HolderIdentity, record.LeaseDurationSeconds = "", 1
+	return errors.Join(err, o.Interface.Update(ctx, record))
+}

@@ -1,0 +1,94 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+// TestOnlyARenewedLeaseOfAnotherCounts: one that nobody renews is that of an installation which is gone.
+func TestOnlyARenewedLeaseOfAnotherCounts(t *testing.T) {
+	ctx, now := t.Context(), clocktesting.NewFakePassiveClock(time.Now())
+	leases := fake.NewClientset().CoordinationV1()
+	var heard []string
+	others := &installations{leases: leases, own: "system", clock: now, changed: func(i Installation) { heard = append(heard, i.Namespace) }}
+	expect := func(when string, want bool) {
+		t.Helper()
+		found, err := others.live(ctx)
+		if err != nil || (found != nil) != want {
+			t.Fatalf("%s: %v, %v", when, found, err)
+		}
+	}
+	place := func(namespace string, spec coordination.LeaseSpec) *coordination.Lease {
+		t.Helper()
+		lease, err := leases.Leases(namespace).Create(ctx, &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Namespace: namespace, ResourceVersion: "1"}, Spec: spec}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	place("system", coordination.LeaseSpec{HolderIdentity: ptr.To("us"), LeaseDurationSeconds: ptr.To[int32](15)})
+	expect("our own", false)
+	place("free", coordination.LeaseSpec{HolderIdentity: ptr.To(""), LeaseDurationSeconds: ptr.To[int32](15)})
+	expect("one that is released", false)
+	other := place("olm", coordination.LeaseSpec{HolderIdentity: ptr.To("them"), LeaseDurationSeconds: ptr.To[int32](15)})
+	expect("a new one", true)
+	now.SetTime(now.Now().Add(14 * time.Second))
+	expect("one that may still be renewed", true)
+	now.SetTime(now.Now().Add(time.Second))
+	expect("one that was not renewed", false)
+	other.ResourceVersion = "2"
+	if _, err := leases.Leases("olm").Update(ctx, other, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect("one that is renewed again", true)
+	if len(heard) != 3 || heard[0] != "olm" || heard[1] != "" || heard[2] != "olm" {
+		t.Errorf("it was reported that these lead: %q", heard)
+	}
+}
+
+// TestALeaderStopsBesideAnother: it takes no lease back that counts, and does not give its own back while its workers still run.
+func TestALeaderStopsBesideAnother(t *testing.T) {
+	ctx, now := t.Context(), clocktesting.NewFakePassiveClock(time.Now())
+	leases := fake.NewClientset().CoordinationV1()
+	inner := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "system", Name: LeaseName}, Client: leases, LockConfig: resourcelock.ResourceLockConfig{Identity: "us"}}
+	lock := &onlyOne{Interface: inner, others: &installations{leases: leases, own: "system", clock: now}}
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: "us", LeaseDurationSeconds: 15, RenewTime: metav1.Now()}
+	if err := lock.Create(ctx, record); err != nil {
+		t.Fatal(err)
+	}
+	other := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName}, Spec: coordination.LeaseSpec{HolderIdentity: ptr.To("them"), LeaseDurationSeconds: ptr.To[int32](15)}}
+	if _, err := leases.Leases("olm").Create(ctx, other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Update(ctx, record); !errors.Is(err, ErrOtherInstallation) {
+		t.Errorf("a renewal beside another leader: %v", err)
+	}
+	if seen := holder(ctx, t, inner); seen != "us" {
+		t.Errorf("the lease of a leader whose workers run is held by %q", seen)
+	}
+	if seen, _, err := lock.Get(ctx); err != nil || seen.HolderIdentity != "them" {
+		t.Errorf("the election waits for %+v, %v", seen, err)
+	}
+	looked := &Lock{looked: inner, clock: now, others: lock.others}
+	if err := looked.Check(ctx); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("whoever asks is answered %v", err)
+	}
+}
+
+func holder(ctx context.Context, t *testing.T, lock resourcelock.Interface) string {
+	t.Helper()
+	record, _, err := lock.Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record.HolderIdentity
+}

@@ -6,7 +6,6 @@ package olm
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,12 +37,34 @@ const (
 	refresh = 10 * time.Minute
 	// named is how many clusters the message names.
 	named = 5
+	// stalls is how long work holds an upgrade back without progress: longer than a failover or the restart of a member takes. What
+	// takes longer waits for a person, or for AWS, and another release of the operator may be what helps.
+	stalls = 30 * time.Minute
+	// unreported is how long work holds an upgrade back whose cluster no pass has reported on: several times the longest pause
+	// between two passes. Such passes come to no plan, so that a hand-over interrupts none.
+	unreported = 5 * time.Minute
 )
 
 // Unfinished is work that a hand-over of the operator had better not interrupt.
 type Unfinished struct {
 	// Reason is a CamelCase word for the condition, Message what runs, in words that do not change while it does.
 	Reason, Message string
+	// Progress changes when the work advances, and at no other time.
+	Progress string
+}
+
+// running is what was last reported of a cluster.
+type running struct {
+	Unfinished
+	reported, advanced time.Time
+}
+
+// until is when the work holds an upgrade back no longer, unless something is reported by then.
+func (r running) until() time.Time {
+	if stalled, silent := r.advanced.Add(stalls), r.reported.Add(unreported); stalled.Before(silent) {
+		return stalled
+	}
+	return r.reported.Add(unreported)
 }
 
 // Condition keeps the OperatorCondition. Its methods may be called on nil, which stands for an operator without OLM.
@@ -55,7 +76,7 @@ type Condition struct {
 	log    logr.Logger
 
 	mu      sync.Mutex
-	running map[types.NamespacedName]Unfinished
+	running map[types.NamespacedName]running
 	wake    chan struct{}
 }
 
@@ -69,26 +90,32 @@ var (
 func New(c client.Client, reader client.Reader, key types.NamespacedName, clk clock.Clock, log logr.Logger) *Condition {
 	return &Condition{
 		client: c, reader: reader, key: key, clock: clk, log: log,
-		running: map[types.NamespacedName]Unfinished{}, wake: make(chan struct{}, 1),
+		running: map[types.NamespacedName]running{}, wake: make(chan struct{}, 1),
 	}
 }
 
 // NeedLeaderElection is true: who leads knows what is unfinished.
 func (c *Condition) NeedLeaderElection() bool { return true }
 
-// Set notes what is unfinished at a cluster; nil for nothing.
+// Set reports what is unfinished at a cluster; nil for nothing.
 func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	before, was := c.running[cluster]
+	now := c.clock.Now()
+	last, known := c.running[cluster]
+	counted := known && now.Before(last.until())
 	if work == nil {
 		delete(c.running, cluster)
 	} else {
-		c.running[cluster] = *work
+		next := running{Unfinished: *work, reported: now, advanced: now}
+		if known && last.Progress == work.Progress {
+			next.advanced = last.advanced
+		}
+		c.running[cluster] = next
 	}
-	changed := was != (work != nil) || work != nil && before != *work
+	changed := counted != (work != nil && now.Before(c.running[cluster].until())) || counted && last.Unfinished != c.running[cluster].Unfinished
 	c.mu.Unlock()
 	if changed {
 		select {
@@ -102,8 +129,7 @@ func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 func (c *Condition) Start(ctx context.Context) error {
 	settled := c.clock.Now().Add(settle)
 	for {
-		wait := refresh
-		wanted, idle := c.wanted()
+		wanted, idle, wait := c.wanted()
 		if early := settled.Sub(c.clock.Now()); idle && early > 0 {
 			wait = early
 		} else if err := c.write(ctx, wanted); err != nil {
@@ -119,17 +145,27 @@ func (c *Condition) Start(ctx context.Context) error {
 	}
 }
 
-// wanted is the condition as it should be, and whether it says that the operator may be replaced.
-func (c *Condition) wanted() (metav1.Condition, bool) {
+// wanted is the condition as it should be, whether it says that the operator may be replaced, and for how long it is right unless
+// something is reported.
+func (c *Condition) wanted() (condition metav1.Condition, idle bool, lasts time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	condition := metav1.Condition{
+	condition = metav1.Condition{
 		Type: operatorsv2.Upgradeable, Status: metav1.ConditionTrue, Reason: ReasonIdle, Message: "No failover, rolling change or restore runs.",
 	}
-	if len(c.running) == 0 {
-		return condition, true
+	now := c.clock.Now()
+	lasts = refresh
+	var clusters []types.NamespacedName
+	for cluster, work := range c.running {
+		if left := work.until().Sub(now); left > 0 {
+			clusters = append(clusters, cluster)
+			lasts = min(lasts, left)
+		}
 	}
-	clusters := slices.SortedFunc(maps.Keys(c.running), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	if len(clusters) == 0 {
+		return condition, true, lasts
+	}
+	slices.SortFunc(clusters, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	condition.Status, condition.Reason = metav1.ConditionFalse, c.running[clusters[0]].Reason
 	var lines []string
 	for _, cluster := range clusters[:min(named, len(clusters))] {
@@ -139,7 +175,7 @@ func (c *Condition) wanted() (metav1.Condition, bool) {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	condition.Message = strings.Join(lines, "; ")
-	return condition, false
+	return condition, false, lasts
 }
 
 // write puts the condition into the object, unless it is there already.

@@ -127,11 +127,49 @@ func TestTheMessageStaysShort(t *testing.T) {
 	for i := range 8 {
 		c.Set(types.NamespacedName{Namespace: "n", Name: fmt.Sprint(i)}, moving)
 	}
-	condition, idle := c.wanted()
+	condition, idle, _ := c.wanted()
 	const want = "n/0: the primary moves; n/1: the primary moves; n/2: the primary moves; n/3: the primary moves; n/4: the primary moves; and 3 more"
 	if idle || condition.Message != want {
 		t.Errorf("it says %q", condition.Message)
 	}
+}
+
+// TestOnlyWorkThatAdvancesHoldsAnUpgradeBack: a failover that waits for a person must not, and a rollout of many members may for long.
+func TestOnlyWorkThatAdvancesHoldsAnUpgradeBack(t *testing.T) {
+	for name, row := range map[string]struct {
+		progress func(minute int) string
+		want     bool // after two hours
+	}{
+		"it waits for a person":         {func(int) string { return "epoch 7" }, false},
+		"a member every twenty minutes": {func(minute int) string { return fmt.Sprint(minute / 20) }, true},
+	} {
+		clock := clocktesting.NewFakeClock(time.Now())
+		c := New(nil, nil, key, clock, logr.Discard())
+		for minute := range 120 {
+			c.Set(orders, &Unfinished{Reason: "FailoverInProgress", Message: "no primary", Progress: row.progress(minute)})
+			if _, idle, _ := c.wanted(); minute < 29 && idle {
+				t.Errorf("%s: an upgrade is allowed after %d minutes", name, minute)
+			}
+			clock.Step(time.Minute)
+		}
+		if _, idle, _ := c.wanted(); idle == row.want {
+			t.Errorf("%s: an upgrade is held back after two hours: %v", name, !idle)
+		}
+	}
+}
+
+// TestWhatNobodyReportsHoldsNoUpgradeBack: the passes of a cluster whose policy or records cannot be read come to no plan, for as long as that lasts.
+func TestWhatNobodyReportsHoldsNoUpgradeBack(t *testing.T) {
+	c, clock, read := stage(t, nil)
+	c.Set(orders, moving)
+	eventually(t, clock, 0, func() bool { now := read(); return now != nil && now.Status == metav1.ConditionFalse })
+	began := clock.Now()
+	eventually(t, clock, 30*time.Second, func() bool { return read().Status == metav1.ConditionTrue })
+	if took := clock.Since(began); took < unreported || took > 2*unreported {
+		t.Errorf("it is held back for %s", took)
+	}
+	c.Set(orders, moving)
+	eventually(t, clock, 0, func() bool { return read().Status == metav1.ConditionFalse })
 }
 
 func TestWithoutOLMNothingHappens(*testing.T) {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,7 +21,7 @@ const (
 	unfinishedRestore    = "RestoreInProgress"
 )
 
-// ReportUnfinished tells what the plan leaves unfinished. A pass that did not come to a plan changes nothing, but for a cluster
+// ReportUnfinished reports what the plan leaves unfinished. A pass that did not come to a plan reports nothing, but for a cluster
 // that is gone.
 func (r *Reporter) ReportUnfinished(req ctrl.Request, s *pass.Pass) {
 	switch {
@@ -28,12 +29,26 @@ func (r *Reporter) ReportUnfinished(req ctrl.Request, s *pass.Pass) {
 	case s == nil || s.Done:
 		r.Upgradeable.Set(req.NamespacedName, nil)
 	case s.Planned:
-		r.Upgradeable.Set(req.NamespacedName, unfinished(s))
+		work := unfinished(s)
+		if work != nil {
+			work.Progress = progress(s)
+		}
+		r.Upgradeable.Set(req.NamespacedName, work)
 	}
 }
 
+// progress changes when a promotion was written, when a rolling change comes to another member, and when a restore reports something else.
+func progress(s *pass.Pass) string {
+	var epoch uint64
+	if row := s.Plan.Membership; row != nil {
+		epoch = row.Epoch
+	}
+	rollout := s.Plan.Rollout
+	return fmt.Sprint(epoch, rollout.Kind, len(rollout.Done), rollout.Current, s.Backup.Recovery)
+}
+
 // unfinished names the failover, switchover, rolling change or restore that is under way. One that was given up until a person
-// does something is not: perhaps another release of the operator is what helps.
+// does something is not: perhaps another release of the operator is what helps. What does not advance is left out by internal/olm.
 func unfinished(s *pass.Pass) *olm.Unfinished {
 	switch {
 	case s.Deleting():

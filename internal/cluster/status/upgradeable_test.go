@@ -122,6 +122,35 @@ func TestOLMIsToldOfPlansAndEnds(t *testing.T) {
 	(&Reporter{Ports: &pass.Ports{}}).ReportUnfinished(req, failing)
 }
 
+// TestProgressIsThatOfTheWork: the epoch, the member whose turn it is, what a restore reports; not what the operator tries meanwhile.
+func TestProgressIsThatOfTheWork(t *testing.T) {
+	heard := told{}
+	r := &Reporter{Ports: &pass.Ports{Upgradeable: heard}}
+	key := types.NamespacedName{Namespace: "shop", Name: "orders"}
+	after := func(change func(*pass.Pass)) string {
+		s := &pass.Pass{Planned: true, Cluster: &v1alpha1.MySQLCluster{}, Plan: topology.Plan{Failing: true, Membership: &topology.Membership{Epoch: 7}}}
+		change(s)
+		r.ReportUnfinished(ctrl.Request{NamespacedName: key}, s)
+		return heard[key].Progress
+	}
+	began := after(func(*pass.Pass) {})
+	if again := after(func(s *pass.Pass) {
+		s.Plan.Actions = []topology.Action{topology.Promote{Member: "orders-1"}}
+		s.Plan.Waiting = topology.Finding{Reason: v1alpha1.ReasonPromotionNotProven, Message: "orders-2 is not reached"}
+	}); again != began {
+		t.Errorf("what is tried counts as progress: %q, then %q", began, again)
+	}
+	for name, change := range map[string]func(*pass.Pass){
+		"a promotion":      func(s *pass.Pass) { s.Plan.Membership.Epoch = 8 },
+		"the next member":  func(s *pass.Pass) { s.Plan.Rollout = topology.Rollout{Current: "orders-1"} },
+		"a restore's news": func(s *pass.Pass) { s.Backup.Recovery = map[string]string{task.ReportState: "Loading"} },
+	} {
+		if after(change) == began {
+			t.Errorf("%s is no progress", name)
+		}
+	}
+}
+
 // amend changes what a pass knows of the records.
 func amend(s *pass.Pass, change func(*topology.ClusterRecord)) {
 	records := s.Records().Clone()

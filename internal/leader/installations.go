@@ -19,6 +19,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// LeaseName names the lease in the operator's namespace.
+const LeaseName = "nairobi-mysql-operator"
+
 // ErrOtherInstallation: an operator in another namespace holds its own lease. All installations act on the clusters of all namespaces,
 // so only one may lead.
 var ErrOtherInstallation = errors.New("an operator in another namespace leads")

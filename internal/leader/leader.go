@@ -20,9 +20,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// LeaseName names the lease in the operator's namespace.
-const LeaseName = "nairobi-mysql-operator"
-
 // ErrNotLeader: the lease belongs to somebody else, or ran out.
 var ErrNotLeader = errors.New("this process does not hold the operator's lease")
 

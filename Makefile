@@ -109,8 +109,13 @@ shellcheck: deps ## shellcheck on every script. What an instance runs is checked
 	@git ls-files -co --exclude-standard -- '*.sh' '.ci/run' ':!internal/bootstrap' | xargs -r shellcheck
 
 .PHONY: verify
-verify: ## Fail when generated files are not what the code says: code, CRDs, RBAC, webhooks, alerts, bundle, catalog.
+verify: ## Fail when generated files are not what the code says (code, CRDs, RBAC, webhooks, alerts, bundle, catalog), or the CRDs break the last release's objects.
 	@hack/verify.sh
+
+.PHONY: released-crds
+released-crds: ## Make the CRDs and samples of the tree those of the last release, which verify compares with. A part of releasing.
+	@cp config/crd/bases/*.yaml config/crd/released/
+	@cp $(addprefix config/samples/,mysql_v1alpha1_mysqlbackup.yaml mysql_v1alpha1_mysqlcluster.yaml restore-from-snapshot.yaml smallest.yaml) config/crd/released/samples/
 
 .PHONY: build
 build: ## The operator's binary, as bin/manager, and what exports metrics, as bin/exporter.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when generated files are not what the code says: generates them into the tree and compares with what was there.
+# Fails when the CRDs break what the last release stored, or when generated files are not what the code says: generates them into the tree and compares with what was there.
 # In a clean clone that is what is committed; in a work tree it is what you have.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +10,8 @@ readonly generated=(api config bundle bundle.Dockerfile catalog)
 cp -a "${generated[@]}" "$before"
 
 make bundle catalog
+# Objects and clients of the last release go on working.
+go run ./hack/crds -released config/crd/released -present config/crd/bases
 
 stale=
 for path in "${generated[@]}"; do

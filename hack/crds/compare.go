@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Breaking lists the changes of a CRD with which an object that was valid is refused or loses a field, or a client no longer works. Rules
+// in CEL are not compared: whether one refuses more than before is tried with the stored samples of the release (api/v1alpha1).
+func Breaking(old, now *apiextensionsv1.CustomResourceDefinition) []string {
+	var found []string
+	if old.Spec.Scope != now.Spec.Scope {
+		found = append(found, fmt.Sprintf("the scope was %s and is %s", old.Spec.Scope, now.Spec.Scope))
+	}
+	if old.Spec.Names.Kind != now.Spec.Names.Kind || old.Spec.Names.Plural != now.Spec.Names.Plural {
+		found = append(found, "it has another name")
+	}
+	for _, version := range old.Spec.Versions {
+		at := slices.IndexFunc(now.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version.Name })
+		if at < 0 || version.Served && !now.Spec.Versions[at].Served {
+			found = append(found, fmt.Sprintf("version %s is no longer served", version.Name))
+			continue
+		}
+		c := comparison{}
+		c.schema(version.Name, *version.Schema.OpenAPIV3Schema, *now.Spec.Versions[at].Schema.OpenAPIV3Schema)
+		found = append(found, c...)
+	}
+	return found
+}
+
+// comparison collects what two schemas differ in.
+type comparison []string
+
+func (c *comparison) add(path, format string, a ...any) {
+	*c = append(*c, path+": "+fmt.Sprintf(format, a...))
+}
+
+// schema compares a schema and all that is in it.
+func (c *comparison) schema(path string, old, now apiextensionsv1.JSONSchemaProps) {
+	if old.Type != now.Type || old.Format != now.Format {
+		c.add(path, "the type was %q %q and is %q %q", old.Type, old.Format, now.Type, now.Format)
+	}
+	if old.Nullable && !now.Nullable {
+		c.add(path, "null is no longer accepted")
+	}
+	if text(old.Default) != text(now.Default) {
+		c.add(path, "the default was %s and is %s", text(old.Default), text(now.Default))
+	}
+	if ptr.Deref(old.XPreserveUnknownFields, false) && !ptr.Deref(now.XPreserveUnknownFields, false) {
+		c.add(path, "unknown fields are no longer kept")
+	}
+	c.values(path, old, now)
+	c.bounds(path, old, now)
+	for _, name := range now.Required {
+		if !slices.Contains(old.Required, name) {
+			c.add(path+"."+name, "the field is required now")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(old.Properties)) {
+		if property, there := now.Properties[name]; there {
+			c.schema(path+"."+name, old.Properties[name], property)
+		} else {
+			c.add(path+"."+name, "the field is gone")
+		}
+	}
+	if old.Items != nil && now.Items != nil && old.Items.Schema != nil && now.Items.Schema != nil {
+		c.schema(path+"[]", *old.Items.Schema, *now.Items.Schema)
+	}
+	if old.AdditionalProperties != nil && old.AdditionalProperties.Schema != nil && now.AdditionalProperties != nil && now.AdditionalProperties.Schema != nil {
+		c.schema(path+"{}", *old.AdditionalProperties.Schema, *now.AdditionalProperties.Schema)
+	}
+}
+
+// values compares which values are listed, and the pattern of others.
+func (c *comparison) values(path string, old, now apiextensionsv1.JSONSchemaProps) {
+	if len(old.Enum) == 0 && len(now.Enum) > 0 {
+		c.add(path, "only some values are accepted now")
+	}
+	if len(now.Enum) > 0 {
+		for _, value := range old.Enum {
+			if !slices.ContainsFunc(now.Enum, func(v apiextensionsv1.JSON) bool { return string(v.Raw) == string(value.Raw) }) {
+				c.add(path, "%s is no longer accepted", value.Raw)
+			}
+		}
+	}
+	if now.Pattern != "" && old.Pattern != now.Pattern {
+		c.add(path, "the pattern was %q and is %q", old.Pattern, now.Pattern)
+	}
+	if now.UniqueItems && !old.UniqueItems || ptr.Deref(old.XListType, "atomic") != ptr.Deref(now.XListType, "atomic") {
+		c.add(path, "the type of the list is another")
+	}
+}
+
+// bounds compares the least and the most of numbers and lengths.
+func (c *comparison) bounds(path string, old, now apiextensionsv1.JSONSchemaProps) {
+	least(c, path, "minimum", old.Minimum, now.Minimum)
+	least(c, path, "minLength", old.MinLength, now.MinLength)
+	least(c, path, "minItems", old.MinItems, now.MinItems)
+	least(c, path, "minProperties", old.MinProperties, now.MinProperties)
+	most(c, path, "maximum", old.Maximum, now.Maximum)
+	most(c, path, "maxLength", old.MaxLength, now.MaxLength)
+	most(c, path, "maxItems", old.MaxItems, now.MaxItems)
+	most(c, path, "maxProperties", old.MaxProperties, now.MaxProperties)
+}
+
+func least[T cmp.Ordered](c *comparison, path, bound string, old, now *T) {
+	if now != nil && (old == nil || *now > *old) {
+		c.add(path, "%s was %s and is %v", bound, orNone(old), *now)
+	}
+}
+
+func most[T cmp.Ordered](c *comparison, path, bound string, old, now *T) {
+	if now != nil && (old == nil || *now < *old) {
+		c.add(path, "%s was %s and is %v", bound, orNone(old), *now)
+	}
+}
+
+func orNone[T any](value *T) string {
+	if value == nil {
+		return "none"
+	}
+	return fmt.Sprint(*value)
+}
+
+func text(value *apiextensionsv1.JSON) string {
+	if value == nil {
+		return "none"
+	}
+	var any any
+	if json.Unmarshal(value.Raw, &any) != nil {
+		return string(value.Raw)
+	}
+	return fmt.Sprint(any)
+}

@@ -285,7 +285,7 @@ scorecard: ## operator-sdk scorecard on bundle/, in the cluster of the current k
 .PHONY: run-bundle
 run-bundle: ## operator-sdk run bundle with BUNDLE_IMAGE, in the cluster of the current kubeconfig. OLM must be installed.
 	@$(KUBECTL_SH) create namespace nairobi-mysql-system --dry-run=client -o yaml | $(KUBECTL_SH) apply -f -
-	@"$$(hack/tool.sh operator-sdk)" run bundle $(BUNDLE_IMAGE) --namespace=nairobi-mysql-system --install-mode=AllNamespaces --timeout=5m
+	@"$$(hack/tool.sh operator-sdk)" run bundle $(BUNDLE_IMAGE) --namespace=nairobi-mysql-system --install-mode=AllNamespaces --security-context-config=restricted --timeout=5m
 
 .PHONY: olm-install
 olm-install: ## Install OLM into the cluster of the current kubeconfig, from the internet.

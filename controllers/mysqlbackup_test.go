@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
@@ -289,6 +292,31 @@ func TestABackupOfNobody(t *testing.T) {
 	other.put("foreign", nil)
 	other.later(backups.ClusterGrace + time.Second)
 	wantFailed(t, other.look("foreign"), v1alpha1.BackupReasonNoCluster)
+}
+
+// TestTheSamplesWorkTogether: a catalog offers both as examples, and the backup is of that cluster.
+func TestTheSamplesWorkTogether(t *testing.T) {
+	s := newShelf(t)
+	sample := func(kind string, into any) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("..", "config", "samples", "mysql_v1alpha1_"+kind+".yaml"))
+		must(t, err)
+		must(t, yaml.UnmarshalStrict(text, into))
+	}
+	var cluster v1alpha1.MySQLCluster
+	var backup v1alpha1.MySQLBackup
+	sample("mysqlcluster", &cluster)
+	sample("mysqlbackup", &backup)
+	if backup.Spec.ClusterName != cluster.Name {
+		t.Fatalf("the backup is of %s, the cluster is %s", backup.Spec.ClusterName, cluster.Name)
+	}
+	must(t, kube.Delete(t.Context(), s.cluster))
+	cluster.Namespace, s.cluster = s.namespace, &cluster
+	must(t, kube.Create(t.Context(), s.cluster))
+	s.put(backup.Name, func(b *v1alpha1.MySQLBackup) { b.Spec = backup.Spec })
+	if b := s.look(backup.Name); b.Done() {
+		t.Errorf("the backup ends at once: %+v", b.Status)
+	}
 }
 
 func TestABackupToNowhere(t *testing.T) {

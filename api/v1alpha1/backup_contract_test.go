@@ -341,7 +341,7 @@ func TestBackupSample(t *testing.T) {
 	if err := api(t).Create(t.Context(), &typed, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if typed.Spec.Method != v1alpha1.BackupMethodDump || typed.Spec.DeletionPolicy != v1alpha1.BackupDeletionRetain {
+	if typed.Spec.Method != v1alpha1.BackupMethodSnapshot || typed.Spec.DeletionPolicy != v1alpha1.BackupDeletionRetain {
 		t.Errorf("the sample became %+v", typed.Spec)
 	}
 }

@@ -38,7 +38,7 @@ func clusterLivesAndLeaves(ctx context.Context, s *scene) (wrong []string, err e
 		return nil, err
 	}
 	if err := s.client.Create(ctx, cluster); err != nil {
-		return nil, fmt.Errorf("make cluster %s: %w", cluster.Name, err)
+		return nil, fmt.Errorf("make cluster %s: %w", cluster.Name, explain(err))
 	}
 	seen, waitErr := s.followPhases(ctx, cluster)
 	s.say("phases seen: %v", seen)

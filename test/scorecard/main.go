@@ -1,7 +1,7 @@
 // Command scorecard is the image of our own scorecard tests. operator-sdk runs it once for each test, in a pod with the
 // bundle under /bundle, and reads a TestStatus from what it prints. Every failure says what to do.
 //
-// The suite default needs a Kubernetes with the operator installed, and no AWS. The suite aws makes a cluster in AWS from the
+// The suite default needs the operator, installed by OLM, and the service account of config/scorecard/access, and no AWS. The suite aws makes a cluster in AWS from the
 // manifest in the ConfigMap nairobi-mysql-scorecard of its own namespace, and takes it away again.
 package main
 
@@ -21,6 +21,8 @@ import (
 	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
 	"github.com/operator-framework/api/pkg/manifests"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -50,6 +52,20 @@ var tests = map[string]test{
 	"permissions-suffice":         permissionsSuffice,
 	"protection-refuses-deletion": protectionRefusesDeletion,
 	"cluster-lives-and-leaves":    clusterLivesAndLeaves,
+}
+
+// access is what a test says when the API server denies it something.
+const access = "the test's service account may not do that: apply config/scorecard/access of the operator's repository, and run with --namespace=nairobi-mysql-scorecard --service-account=scorecard"
+
+// explain adds to an error of the API server what is missing: the service account's permissions, or the operator itself.
+func explain(err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: %w", access, err)
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("the kind is not there: install the operator of this bundle by OLM first, for example with `operator-sdk run bundle`: %w", err)
+	}
+	return err
 }
 
 // scene is what a test works with.

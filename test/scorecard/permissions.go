@@ -29,7 +29,7 @@ func permissionsSuffice(ctx context.Context, s *scene) ([]string, error) {
 		for _, question := range granted.Reviews(namespace) {
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &question}}
 			if err := operator.Create(ctx, review); err != nil {
-				return nil, fmt.Errorf("ask in the name of the operator (apply config/scorecard/access and pass --service-account=scorecard): %w", err)
+				return nil, fmt.Errorf("ask in the name of the operator: %w", explain(err))
 			}
 			asked++
 			if !review.Status.Allowed {
@@ -46,7 +46,7 @@ func permissionsSuffice(ctx context.Context, s *scene) ([]string, error) {
 func (s *scene) operatorNamespace(ctx context.Context) (string, error) {
 	var all operatorsv1alpha1.ClusterServiceVersionList
 	if err := s.client.List(ctx, &all); err != nil {
-		return "", fmt.Errorf("look for the installed ClusterServiceVersion (is OLM installed?): %w", err)
+		return "", fmt.Errorf("look for the installed ClusterServiceVersion: %w", explain(err))
 	}
 	for _, csv := range all.Items {
 		if csv.Name == s.bundle.CSV.Name && !csv.IsCopied() {

@@ -29,7 +29,7 @@ func protectionRefusesDeletion(ctx context.Context, s *scene) (wrong []string, e
 		return nil, err
 	}
 	if err := s.client.Create(ctx, cluster); err != nil {
-		return nil, fmt.Errorf("make a protected cluster: %w", err)
+		return nil, fmt.Errorf("make a protected cluster: %w", explain(err))
 	}
 	defer func() {
 		if left := s.takeAway(context.WithoutCancel(ctx), cluster); left != nil && err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -36,8 +37,8 @@ func samplesAreAccepted(ctx context.Context, s *scene) ([]string, error) {
 		sample := &samples[i]
 		seen[sample.GetKind()] = true
 		switch err := s.client.Create(ctx, sample, client.DryRunAll); {
-		case apierrors.IsForbidden(err):
-			return nil, fmt.Errorf("the test's service account may not create a %s: apply config/scorecard/access and pass --service-account=scorecard: %w", sample.GetKind(), err)
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+			return nil, fmt.Errorf("create a %s: %w", sample.GetKind(), explain(err))
 		case err != nil:
 			wrong = append(wrong, fmt.Sprintf("the sample of kind %s is refused: %v: correct it in config/samples and run `make bundle`", sample.GetKind(), err))
 		default:

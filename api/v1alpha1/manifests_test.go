@@ -138,6 +138,14 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
+// TestOLMRunsTwo: a Subscription cannot set their number, and with one a failover waits for minutes after the loss of its node.
+func TestOLMRunsTwo(t *testing.T) {
+	d := deployment(t, "olm")
+	if *d.Spec.Replicas != 2 || d.Spec.Template.Spec.Affinity.PodAntiAffinity == nil || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--leader-elect") {
+		t.Errorf("%d pods, with %v and %+v", *d.Spec.Replicas, d.Spec.Template.Spec.Containers[0].Args, d.Spec.Template.Spec.Affinity)
+	}
+}
+
 // TestValuesHaveAPlace reads what people change in an installation from the overlay that is made for it.
 func TestValuesHaveAPlace(t *testing.T) {
 	d := deployment(t, "overlays/custom")

@@ -32,6 +32,10 @@ func Test01CatalogAndSubscriptionInstallTheOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%s is %s", csv.Name, csv.Status.Phase)
+	// A second pod takes over where the first one's node is lost.
+	if pods, err := lab.OperatorPods(t.Context()); err != nil || len(pods) != 2 {
+		t.Errorf("OLM runs %d pods, %v", len(pods), err)
+	}
 	var webhooks admissionregistrationv1.ValidatingWebhookConfigurationList
 	if err := manager.Client.List(t.Context(), &webhooks, client.MatchingLabels{"olm.owner": csv.Name}); err != nil {
 		t.Fatal(err)

@@ -309,6 +309,10 @@ scorecard-image: ## Build the image of our own scorecard tests. PUSH=--push publ
 
 ##@ Release and installation
 
+.PHONY: operatorhub
+operatorhub: ## Lay bundle/ out as a pull request to OperatorHub's repositories: dist/operatorhub. Its image must go by a digest.
+	@hack/operatorhub.sh bundle dist/operatorhub
+
 .PHONY: image
 image: ## Build the image for amd64 and arm64. PUSH=--push publishes it.
 	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) \

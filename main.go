@@ -112,7 +112,7 @@ func parseFlags() flags {
 	flag.StringVar(&o.AWSRegion, "aws-region", "", "Region of the operator's own AWS calls (AssumeRole); empty takes it from the environment. A cluster's region is in its spec.")
 	flag.StringVar(&o.AWSEndpoint, "aws-endpoint", "", "Endpoint of all AWS calls instead of AWS's own, for test stacks and private gateways.")
 	flag.StringVar(&o.Namespace, "system-namespace", envOr("POD_NAMESPACE", v1alpha1.SystemNamespace), "Namespace of the operator, its lease and the administrator's policy.")
-	flag.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "DNS domain of Services.")
+	flag.StringVar(&o.ClusterDomain, "cluster-domain", envOr("CLUSTER_DOMAIN", "cluster.local"), "DNS domain of Services.")
 	flag.BoolVar(&o.ProbeThroughService, "probe-through-service", true, "Probe availability through the primary Service, as clients do. Switch off for an operator outside of Kubernetes: it then dials the primary's address.")
 	flag.StringVar(&o.PodImage, "pod-image", os.Getenv("RELATED_IMAGE_OPERATOR"), "The operator's own image, for backup pods.")
 	flag.StringVar(&o.ClientImage, "client-image", envOr("RELATED_IMAGE_MYSQL_CLIENT", pass.DefaultClientImage), "Image with MySQL's programs for backup pods where a spec names none; {version} stands for the cluster's version.")

@@ -138,6 +138,16 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
+// TestSettingsComeFromAConfigMap: OLM v1 has no Subscription that could set variables.
+func TestSettingsComeFromAConfigMap(t *testing.T) {
+	for _, folder := range []string{"default", "olm"} {
+		from := deployment(t, folder).Spec.Template.Spec.Containers[0].EnvFrom
+		if len(from) != 1 || from[0].ConfigMapRef == nil || from[0].ConfigMapRef.Name != "nairobi-mysql-settings" || !*from[0].ConfigMapRef.Optional {
+			t.Errorf("%s takes variables from %+v", folder, from)
+		}
+	}
+}
+
 // TestOLMRunsTwo: a Subscription cannot set their number, and with one a failover waits for minutes after the loss of its node.
 func TestOLMRunsTwo(t *testing.T) {
 	d := deployment(t, "olm")

@@ -100,7 +100,7 @@ func scrape(t *testing.T) {
 	}
 	defer stop()
 	status, metrics := get(t, address, strings.TrimSpace(token))
-	if status != http.StatusOK || !strings.Contains(metrics, "mysqlcluster_build_info{") || !strings.Contains(metrics, `version="`+second+`"`) {
+	if status != http.StatusOK || !strings.Contains(metrics, "mysqlcluster_build_info{") || !strings.Contains(metrics, `version="`+third+`"`) {
 		t.Errorf("%d: the metrics do not say which version runs:\n%.2000s", status, metrics)
 	}
 	if status, text := get(t, address, "nobody"); status == http.StatusOK || strings.Contains(text, "mysqlcluster") {

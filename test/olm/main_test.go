@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// first is the release in the tree, second one that is made of the same tree for the tests.
-	first, second = "0.1.0", "0.2.0"
+	// first is the release in the tree, the others are made of the same tree for the tests.
+	first, second, third = "0.1.0", "0.2.0", "0.3.0"
 
 	// installLimit bounds what OLM needs to install or replace an operator: it waits for pods, jobs and back-offs.
 	installLimit = 5 * time.Minute
@@ -73,7 +73,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// setUp brings OLM into the lab, and what the two releases consist of into the lab's registry.
+// setUp brings OLM into the lab, and what the releases consist of into the lab's registry.
 func setUp(ctx context.Context, work string) (err error) {
 	if err := deploy.Up(ctx); err != nil {
 		return err
@@ -95,28 +95,34 @@ func setUp(ctx context.Context, work string) (err error) {
 	return group.Wait()
 }
 
-// makeReleases makes the two bundles and the images that they name: the first is the one that is committed, which goes by
-// its tag; the second goes by its digest, as a published one does.
+// makeReleases makes the bundles and the images that they name: the first is the one that is committed, which goes by
+// its tag; the others go by their digests, as published ones do.
 func makeReleases(ctx context.Context, work string) (err error) {
-	var byDigest string
 	if images[first], _, err = lab.PushOperatorRelease(ctx, first); err != nil {
 		return err
 	}
-	if _, byDigest, err = lab.PushOperatorRelease(ctx, second); err != nil {
-		return err
-	}
-	images[second] = byDigest
 	bundles[first] = filepath.Join(lab.Root, "bundle")
-	if bundles[second], err = manager.MakeBundle(ctx, work, second, byDigest, first); err != nil {
-		return err
+	replaces := first
+	for _, version := range []string{second, third} {
+		if _, images[version], err = lab.PushOperatorRelease(ctx, version); err != nil {
+			return err
+		}
+		folder := filepath.Join(work, version)
+		if bundles[version], err = manager.MakeBundle(ctx, folder, version, images[version], replaces); err != nil {
+			return err
+		}
+		if err := addField(bundles[version]); err != nil {
+			return err
+		}
+		replaces = version
 	}
-	return addField(bundles[second])
+	return nil
 }
 
-// pushCatalogs pushes the catalog as it is published first, and as it is after the second release.
+// pushCatalogs pushes the catalog as it is after each release.
 func pushCatalogs(ctx context.Context, work string) error {
 	releases := []olm.Release{
-		{Version: first, Bundle: bundles[first]}, {Version: second, Replaces: first, Bundle: bundles[second]},
+		{Version: first, Bundle: bundles[first]}, {Version: second, Replaces: first, Bundle: bundles[second]}, {Version: third, Replaces: second, Bundle: bundles[third]},
 	}
 	for count := range releases {
 		folder := filepath.Join(work, "catalog-of-"+releases[count].Version)

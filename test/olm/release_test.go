@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// newField is a status field that only the second release's CRD has: what OLM must bring over stored objects.
+// newField is a status field that the first release's CRD does not have: what OLM must bring over stored objects.
 const newField = "addedByTheSecondRelease"
 
 // addField puts it into the CRD of a bundle.

@@ -154,6 +154,20 @@ done`, key.Name, key.Namespace, theEnd))
 	}
 }
 
+// publish brings a release into the catalog.
+func publish(t *testing.T, version string) {
+	t.Helper()
+	var source operatorsv1alpha1.CatalogSource
+	if err := manager.Client.Get(t.Context(), catalog, &source); err != nil {
+		t.Fatal(err)
+	}
+	old := source.DeepCopy()
+	source.Spec.Image = catalogImage(version)
+	if err := manager.Client.Patch(t.Context(), &source, client.MergeFrom(old)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func Test08UpgradeThroughTheCatalogTouchesNoDatabase(t *testing.T) {
 	// After a switchover the new primary's voters are confirmed, which takes an epoch of its own.
 	if _, err := lab.WaitReady(t.Context(), orders, readyLimit, nil); err != nil {
@@ -163,15 +177,7 @@ func Test08UpgradeThroughTheCatalogTouchesNoDatabase(t *testing.T) {
 	w := watch(t, orders)
 	written := write(t, orders)
 
-	var source operatorsv1alpha1.CatalogSource
-	if err := manager.Client.Get(t.Context(), catalog, &source); err != nil {
-		t.Fatal(err)
-	}
-	old := source.DeepCopy()
-	source.Spec.Image = catalogImage(second)
-	if err := manager.Client.Patch(t.Context(), &source, client.MergeFrom(old)); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, second)
 	began := time.Now()
 	csv, err := manager.WaitForCSV(t.Context(), client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(second)}, installLimit)
 	if err != nil {
@@ -222,7 +228,8 @@ func adopted(t *testing.T, version string) {
 	if _, there := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties[newField]; !there || len(crd.Status.StoredVersions) != 1 {
 		t.Errorf("the CRD is not the new release's, or stores %v", crd.Status.StoredVersions)
 	}
-	patch := client.RawPatch(client.Merge.Type(), []byte(`{"spec":{"mysqld":{"long_query_time":"3.5"}}}`))
+	value := strings.Split(version, ".")[1] + ".5" // another for each release
+	patch := client.RawPatch(client.Merge.Type(), []byte(`{"spec":{"mysqld":{"long_query_time":"`+value+`"}}}`))
 	if err := lab.Client.Patch(t.Context(), current(t), patch); err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +243,6 @@ func adopted(t *testing.T, version string) {
 		for _, name := range members {
 			script += fmt.Sprintf("sql %s.%s.%s.svc \"SELECT @@global.long_query_time\"\n", name, orders.Name, orders.Namespace)
 		}
-		return strings.Count(sql(t, script), "3.500000") == len(members)
+		return strings.Count(sql(t, script), value+"00000") == len(members)
 	})
 }

@@ -134,10 +134,10 @@ func Test10OperatorRemovedBeforeItsClusters(t *testing.T) {
 		t.Error("the cluster is not on its way out")
 	}
 	subscribe(t)
-	if _, err := manager.WaitForCSV(t.Context(), client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(second)}, installLimit); err != nil {
+	if _, err := manager.WaitForCSV(t.Context(), client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(third)}, installLimit); err != nil {
 		t.Fatal(err)
 	}
-	hasLooked(t, second)
+	hasLooked(t, third)
 	// The protection holds, as it does against a deleted namespace: whoever wants the cluster gone says so.
 	before.same(t, stand(t, orders))
 }

@@ -132,9 +132,9 @@ func text(value *apiextensionsv1.JSON) string {
 	if value == nil {
 		return "none"
 	}
-	var any any
-	if json.Unmarshal(value.Raw, &any) != nil {
+	var decoded any
+	if json.Unmarshal(value.Raw, &decoded) != nil {
 		return string(value.Raw)
 	}
-	return fmt.Sprint(any)
+	return fmt.Sprint(decoded)
 }

@@ -7,11 +7,13 @@ import (
 	"crypto/tls"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,24 +92,32 @@ func scrape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := lab.OperatorPods(t.Context())
-	if err != nil || len(pods) == 0 {
-		t.Fatalf("%d pods, %v", len(pods), err)
+	var pods []corev1.Pod
+	waitFor(t, "the pods of the version before to be gone", func() bool {
+		pods, err = lab.OperatorPods(t.Context())
+		return err == nil && len(pods) > 0 && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	})
+	for _, pod := range pods { // the one that leads, and the one that waits
+		scrapePod(t, pod.Name, strings.TrimSpace(token))
 	}
-	address, stop, err := lab.Forward(t.Context(), namespace, "pod/"+pods[0].Name, 8443)
+	if _, err := lab.Kubectl(t.Context(), "", "delete", "clusterrolebinding,clusterrole", "nairobi-mysql-scraper"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func scrapePod(t *testing.T, pod, token string) {
+	t.Helper()
+	address, stop, err := lab.Forward(t.Context(), v1alpha1.SystemNamespace, "pod/"+pod, 8443)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	status, metrics := get(t, address, strings.TrimSpace(token))
+	status, metrics := get(t, address, token)
 	if status != http.StatusOK || !strings.Contains(metrics, "mysqlcluster_build_info{") || !strings.Contains(metrics, `version="`+third+`"`) {
-		t.Errorf("%d: the metrics do not say which version runs:\n%.2000s", status, metrics)
+		t.Errorf("%s: %d: the metrics do not say which version runs:\n%.2000s", pod, status, metrics)
 	}
 	if status, text := get(t, address, "nobody"); status == http.StatusOK || strings.Contains(text, "mysqlcluster") {
 		t.Errorf("somebody unknown gets %d and %q", status, text)
-	}
-	if _, err := lab.Kubectl(t.Context(), "", "delete", "clusterrolebinding,clusterrole", "nairobi-mysql-scraper"); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -52,6 +52,7 @@ func Next(d Desired, o Observed) Plan {
 		// A deletion that was called off leaves nothing to a later one: what was chosen then is no longer the newest.
 		p.plan.Records.FinalChosen, p.plan.Records.FinalVolumes, p.plan.Records.FinalAt = false, nil, 0
 	}
+	p.doubtOldRecords()
 	p.recordGaps()
 	p.finishStops()
 	switch {

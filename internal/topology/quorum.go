@@ -403,3 +403,16 @@ func betterCandidate(a, b *Member) bool {
 	}
 	return a.SQL.Replication == nil && b.SQL.Replication != nil
 }
+
+// doubtOldRecords has records that are an old copy, from a backup of the API server or of the ConfigMap, count as little as lost ones do. A
+// row is written after its epoch was recorded, so one that is newer than the records proves it: who leads, and whether a primary went on
+// alone, may have changed since.
+func (p *pass) doubtOldRecords() {
+	newest := p.newestMembership()
+	if newest == nil || p.Records.Epoch == 0 || newest.Epoch <= p.Records.Epoch {
+		return
+	}
+	for _, rec := range []*ClusterRecord{&p.Records, &p.plan.Records} { // this pass goes by it too
+		rec.Epoch, rec.LeaderDoubted, rec.AloneUnknown = newest.Epoch, true, true
+	}
+}

@@ -119,3 +119,29 @@ func TestRecordsAreKeptWhole(t *testing.T) {
 		t.Errorf("the original changed with its copy: %+v", r)
 	}
 }
+
+// TestOldRecordsAreDoubted: a row that is newer than the records shows that they are an old copy. In its time a primary may have gone on
+// alone, so that two of three voters prove nothing.
+func TestOldRecordsAreDoubted(t *testing.T) {
+	for name, row := range map[string]struct {
+		recorded uint64
+		promoted string
+	}{"those of the row": {6, "orders-1"}, "those that are ahead of it": {8, "orders-1"}, "older ones": {5, ""}} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1})
+			s.observed.Records.Epoch, s.observed.Records.Established = row.recorded, true
+			s.observed.Records.Leader, s.observed.Records.LeaderServer = "orders-0", uuidOf(0)
+			s.lose(0)
+			s.io(ioOff, 1, 2)
+			p := pureNext(s.desired, s.observed)
+			var promoted string
+			for _, a := range planned[Promote](p) {
+				promoted = a.Member
+			}
+			if promoted != row.promoted || p.Records.AloneUnknown != (row.promoted == "") {
+				t.Errorf("%q is promoted, and whether one was alone is unknown: %t", promoted, p.Records.AloneUnknown)
+			}
+		})
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/binary"
@@ -38,29 +37,15 @@ const (
 	// joinKeyLength is the length in bytes of the key that join tokens derive from: the size of the hash.
 	joinKeyLength = sha256.Size
 
-	operatorName = "nairobi-mysql-operator"
-	operatorUnit = "operator"
-	memberUnit   = "member"
+	memberUnit = "member"
 
-	pemCertificate = "CERTIFICATE"
-	pemPrivateKey  = "PRIVATE KEY"
-	pemRequest     = "CERTIFICATE REQUEST"
-)
-
-// Client is a kind of pod that logs in to the members with a certificate of its own.
-type Client struct{ unit, name string }
-
-// The pods that log in: those of backups, and the one that exports metrics.
-var (
-	BackupPods = Client{unit: "backup", name: "nairobi-mysql-backup"}
-	MetricsPod = Client{unit: "metrics", name: "nairobi-mysql-metrics"}
+	pemPrivateKey = "PRIVATE KEY"
+	pemRequest    = "CERTIFICATE REQUEST"
 )
 
 // Authority is the certificate authority of one cluster. It is immutable and safe for concurrent use.
 type Authority struct {
-	uid     string
-	cert    *x509.Certificate
-	certPEM []byte
+	*Root
 	key     *ecdsa.PrivateKey
 	keyPEM  []byte
 	joinKey []byte
@@ -107,35 +92,27 @@ func NewAuthority(clusterUID, cluster string, now time.Time) (*Authority, error)
 // ParseAuthority reads an authority back from what CertificatePEM, KeyPEM and JoinKey gave.
 // It refuses parts that do not belong together, so that a Secret edited by hand is noticed before anything is signed.
 func ParseAuthority(certPEM, keyPEM, joinKey []byte) (*Authority, error) {
-	cert, err := parseCertificate(certPEM)
+	root, err := ParseRoot(certPEM)
 	if err != nil {
-		return nil, fmt.Errorf("parse cluster CA: %w", err)
-	}
-	if !cert.IsCA || len(cert.Subject.Organization) != 1 || cert.Subject.CommonName == "" {
-		return nil, errors.New("parse cluster CA: the certificate is not that of a cluster CA")
+		return nil, err
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
 		return nil, fmt.Errorf("parse key of cluster CA: %w", err)
 	}
-	if !key.PublicKey.Equal(cert.PublicKey) {
+	if !key.PublicKey.Equal(root.cert.PublicKey) {
 		return nil, errors.New("parse cluster CA: certificate and key do not belong together")
 	}
 	if len(joinKey) != joinKeyLength {
 		return nil, fmt.Errorf("parse join key: %d bytes instead of %d", len(joinKey), joinKeyLength)
 	}
 	return &Authority{
-		uid:     cert.Subject.Organization[0],
-		cert:    cert,
-		certPEM: append([]byte(nil), certPEM...),
+		Root:    root,
 		key:     key,
 		keyPEM:  append([]byte(nil), keyPEM...),
 		joinKey: append([]byte(nil), joinKey...),
 	}, nil
 }
-
-// CertificatePEM returns the authority's certificate. It is public.
-func (a *Authority) CertificatePEM() []byte { return append([]byte(nil), a.certPEM...) }
 
 // KeyPEM returns the authority's private key in PKCS #8. Whoever has it owns the database.
 func (a *Authority) KeyPEM() []byte { return append([]byte(nil), a.keyPEM...) }
@@ -143,19 +120,9 @@ func (a *Authority) KeyPEM() []byte { return append([]byte(nil), a.keyPEM...) }
 // JoinKey returns the 32 bytes that join tokens derive from. They are as secret as the private key.
 func (a *Authority) JoinKey() []byte { return append([]byte(nil), a.joinKey...) }
 
-// UID returns the UID of the cluster that the authority belongs to, as its certificate says it.
-func (a *Authority) UID() string { return a.uid }
-
 // Equal says whether other is the same authority: the same certificate, and with it the same key, and the same join key.
 func (a *Authority) Equal(other *Authority) bool {
 	return a.cert.Equal(other.cert) && subtle.ConstantTimeCompare(a.joinKey, other.joinKey) == 1
-}
-
-// Pool returns a pool with this authority as its only root.
-func (a *Authority) Pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	return pool
 }
 
 // IssueOperator makes a fresh P-256 key and a client certificate for the operator, valid for one year.
@@ -224,39 +191,6 @@ func (a *Authority) Mark(text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// IssuerDN returns the authority's subject as MySQL's REQUIRE ISSUER wants it.
-func (a *Authority) IssuerDN() string { return oneLine(a.cert.Subject) }
-
-// OperatorDN returns the operator's subject as MySQL's REQUIRE SUBJECT wants it.
-func (a *Authority) OperatorDN() string { return oneLine(a.operatorSubject()) }
-
-// ClientDN returns the subject of pods' certificate in the same form.
-func (a *Authority) ClientDN(c Client) string { return oneLine(a.subjectOf(c)) }
-
-func (a *Authority) subjectOf(c Client) pkix.Name {
-	return pkix.Name{
-		Organization:       []string{a.uid},
-		OrganizationalUnit: []string{c.unit},
-		CommonName:         c.name,
-	}
-}
-
-func (a *Authority) operatorSubject() pkix.Name {
-	return a.subjectOf(Client{unit: operatorUnit, name: operatorName})
-}
-
-// oneLine writes a subject as MySQL compares it: the text of OpenSSL's X509_NAME_oneline, in the order of the certificate.
-func oneLine(name pkix.Name) string {
-	line := ""
-	for _, organisation := range name.Organization {
-		line += "/O=" + organisation
-	}
-	for _, unit := range name.OrganizationalUnit {
-		line += "/OU=" + unit
-	}
-	return line + "/CN=" + name.CommonName
-}
-
 // NeedsRenewal tells whether less than a third of a certificate's life is left. What cannot be read needs renewal too.
 func NeedsRenewal(certPEM []byte, now time.Time) bool {
 	cert, err := parseCertificate(certPEM)
@@ -264,25 +198,6 @@ func NeedsRenewal(certPEM []byte, now time.Time) bool {
 		return true
 	}
 	return cert.NotAfter.Sub(now) < cert.NotAfter.Sub(cert.NotBefore)/renewFraction
-}
-
-// IsOperators tells whether a certificate and a key are of the operator as IssueOperator makes them, belong together and are valid now.
-func (a *Authority) IsOperators(certPEM, keyPEM []byte, now time.Time) bool {
-	return a.isClients(a.operatorSubject(), certPEM, keyPEM, now)
-}
-
-// IsClients is the same of pods and IssueClient.
-func (a *Authority) IsClients(c Client, certPEM, keyPEM []byte, now time.Time) bool {
-	return a.isClients(a.subjectOf(c), certPEM, keyPEM, now)
-}
-
-func (a *Authority) isClients(subject pkix.Name, certPEM, keyPEM []byte, now time.Time) bool {
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil || oneLine(pair.Leaf.Subject) != oneLine(subject) {
-		return false
-	}
-	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: a.Pool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return err == nil
 }
 
 // newSerial returns a random serial number of 63 bits, never 0, as 16 lower-case hexadecimal digits and as a number.
@@ -306,14 +221,6 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 		return nil, fmt.Errorf("encode private key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der}), nil
-}
-
-func parseCertificate(text []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != pemCertificate {
-		return nil, errors.New("no certificate in PEM form")
-	}
-	return x509.ParseCertificate(block.Bytes)
 }
 
 func parseKey(text []byte) (*ecdsa.PrivateKey, error) {

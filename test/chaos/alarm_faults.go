@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
@@ -46,6 +47,7 @@ func Alarms() []Alarm {
 		{Fault: "both replicas stand still", Do: freezeReplicas, Alerts: []string{"MySQLClusterCommitsWait"}},
 		{Fault: "semi-sync is switched off on a primary that no replica reaches", Do: uncover, Alerts: []string{"MySQLClusterCommitsUncovered"}},
 		{Fault: "an older operator is installed over a newer one", Do: newerRecords, Alerts: []string{"MySQLClusterNewerRecords"}},
+		{Fault: "somebody wrote into the records what no operator writes", Do: strangeRecords, Alerts: []string{"MySQLClusterNotReconciled"}},
 		{Fault: "a restore of a backup that is not there", Do: restoreNothing, Alerts: []string{"MySQLClusterRecoveryFailed"}},
 		{Fault: "a data volume fills up in a minute", Do: fillUp, Alerts: []string{"MySQLClusterDiskFullSoon", "MySQLClusterDiskNearlyFull"}},
 		{Fault: "a replica's instance is terminated, and its type is sold out", Do: soldOut, Alerts: []string{
@@ -145,32 +147,42 @@ func uncover(ctx context.Context, s *Scene) error {
 	return semiSyncOff.set(ctx, s)
 }
 
-// newerRecords raises the schema of the cluster's records while no operator runs, as a newer one does that is then replaced by an older.
+// newerRecords raises the schema of the cluster's records, as a newer operator does that is then replaced by an older.
 func newerRecords(ctx context.Context, s *Scene) error {
+	return s.changeRecords(ctx, func(all map[string]any) { all["schema"] = topology.RecordsSchema + 1 })
+}
+
+// strangeRecords puts more into the cluster's records than the operator takes for its own.
+func strangeRecords(ctx context.Context, s *Scene) error {
+	return s.changeRecords(ctx, func(all map[string]any) { all["held"] = make([]string, records.MaxListed+1) })
+}
+
+// changeRecords changes the cluster's records while no operator runs that remembers what they were.
+func (s *Scene) changeRecords(ctx context.Context, change func(map[string]any)) error {
 	if err := removeOperator(ctx, s); err != nil {
 		return err
 	}
 	if err := pause(ctx, short); err != nil {
 		return err
 	}
-	if err := s.changeRecords(ctx, topology.RecordsSchema+1); err != nil {
+	if err := s.writeRecords(ctx, change); err != nil {
 		return err
 	}
 	return s.scaleOperator(ctx, 1)
 }
 
-func (s *Scene) changeRecords(ctx context.Context, schema int) error {
+func (s *Scene) writeRecords(ctx context.Context, change func(map[string]any)) error {
 	cm := &corev1.ConfigMap{}
 	if err := s.lab.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: resources.NamesOf(s.key.Name).Members}, cm); err != nil {
 		return err
 	}
 	was := cm.Data[resources.KeyMembers]
-	var records map[string]any
-	if err := json.Unmarshal([]byte(was), &records); err != nil {
+	var all map[string]any
+	if err := json.Unmarshal([]byte(was), &all); err != nil {
 		return fmt.Errorf("read the records: %w", err)
 	}
-	records["schema"] = schema
-	changed, err := json.Marshal(records)
+	change(all)
+	changed, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (r *Backups) Ensure(ctx context.Context, s *pass.Pass) error {
 			s.ReportBackup("", err)
 		}
 	}
-	if s.Deleting() || s.Keys.Leaving || s.Keys.Authority == nil {
+	if s.Deleting() || s.Keys.Leaving || s.Keys.Root == nil {
 		return nil
 	}
 	var err error

@@ -77,6 +77,9 @@ func (r *Decider) tryLaunch(ctx context.Context, s *pass.Pass) {
 
 // unlaunchable says why an instance would come up without mysqld, as far as that is known without asking; nil if it is not.
 func (r *Decider) unlaunchable(s *pass.Pass) *engine.Problem {
+	if s.Keys.Unsigned != nil {
+		return s.Keys.Unsigned
+	}
 	if at, expired := s.Access.Policy.ReleaseKeys().Expired(r.Clock.Now()); expired && needsReleaseKeys(s.Cluster.Spec.AWS) {
 		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf("MySQL's release keys expired on %s, so no instance is launched: "+
 			"put MySQL's present key block into ConfigMap %s in the operator's namespace, key %s, or set spec.aws.download.url and sha256",

@@ -18,6 +18,9 @@ import (
 
 // prepareLaunch copies what a member's instance is launched with, and returns the request: it may go on while the pass writes the object.
 func (r *Executor) prepareLaunch(s *pass.Pass, cloud *ec2.Cloud, a topology.LaunchInstance) (func(context.Context) error, error) {
+	if s.Keys.Unsigned != nil {
+		return nil, s.Keys.Unsigned
+	}
 	userData, err := bootstrap.Render(r.BootstrapInput(s, a))
 	if err != nil {
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), After: engine.AfterPerson, Cause: err}
@@ -46,8 +49,8 @@ func (r *Executor) BootstrapInput(s *pass.Pass, a topology.LaunchInstance) boots
 		ClusterUID: s.UID(), Namespace: c.Namespace, Cluster: c.Name,
 		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation, VolumeIncarnation: a.VolumeIncarnation,
 		Version: c.Spec.Version, VolumeID: a.VolumeID,
-		CAPEM: s.Keys.Authority.CertificatePEM(), JoinToken: s.Keys.Authority.JoinToken(a.Member, a.Incarnation),
-		IssuerDN: s.Keys.Authority.IssuerDN(), OperatorDN: s.Keys.Authority.OperatorDN(),
+		CAPEM: s.Keys.Root.CertificatePEM(), JoinToken: s.Keys.Authority.JoinToken(a.Member, a.Incarnation),
+		IssuerDN: s.Keys.Root.IssuerDN(), OperatorDN: s.Keys.Root.OperatorDN(),
 		Settings: c.Spec.Settings(),
 	}
 	if large := settings.TooLarge(c.Spec.Settings(), observe.RoomOf(s, c.Spec.AWS.InstanceType)); len(large) > 0 {

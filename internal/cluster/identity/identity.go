@@ -29,10 +29,14 @@ type Identities struct {
 }
 
 // Identify reads, and where they are missing makes, the cluster's CA, the operator's client certificate and the
-// application's credentials.
+// application's credentials. Without the CA it uses the client certificate that is stored: to observe the members and to fail over
+// nothing has to be signed.
 func (r *Identities) Identify(ctx context.Context, s *pass.Pass) error {
 	err := r.identifyAuthority(ctx, s)
-	if err == nil {
+	if p := pass.AsProblem(err); p != nil && !p.Quiet() {
+		err = r.goOnWithout(ctx, s, p)
+	}
+	if err == nil && s.Keys.Authority != nil {
 		err = r.identifyOperator(ctx, s)
 	}
 	switch {
@@ -57,9 +61,9 @@ func (r *Identities) identifyAuthority(ctx context.Context, s *pass.Pass) error 
 	if secret == nil {
 		return r.makeAuthority(ctx, s)
 	}
-	s.Keys.Authority, err = authorityIn(s, secret)
+	authority, err := authorityIn(s, secret)
 	if known := s.Cache.Identity.Authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
-		s.Keys.Authority = known
+		s.Keys.Sign(known)
 		_, err = r.Objects.Aside(s, "Secret "+name, "as it was", func() error {
 			s.Log.Info("put the certificate authority back, which this process knows", "secret", name, "problem", err.Error())
 			return r.Objects.ApplySecret(ctx, resources.CASecret(s.Cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
@@ -68,15 +72,44 @@ func (r *Identities) identifyAuthority(ctx context.Context, s *pass.Pass) error 
 	}
 	if err != nil {
 		return &engine.Problem{Reason: v1alpha1.ReasonCAInvalid, After: engine.AfterPerson, Cause: err,
-			Message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
+			Message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v): no instance is launched and no certificate is signed; restore it from a backup", name, err)}
 	}
-	s.Cache.Identity.Authority = s.Keys.Authority
+	s.Keys.Sign(authority)
+	s.Cache.Identity.Authority = authority
 	if !secret.DeletionTimestamp.IsZero() && !s.Deleting() {
 		_, err = r.Objects.Aside(s, "Secret "+name, "again", func() error { // the finalizer keeps it
-			return r.putBack(ctx, secret, resources.CASecret(s.Cluster, s.Keys.Authority.CertificatePEM(), s.Keys.Authority.KeyPEM(), s.Keys.Authority.JoinKey()))
+			return r.putBack(ctx, secret, resources.CASecret(s.Cluster, authority.CertificatePEM(), authority.KeyPEM(), authority.JoinKey()))
 		})
 		return err
 	}
+	return nil
+}
+
+// goOnWithout has the pass go on although the Secret with the CA cannot be used: with the CA as this process knows it, or with the
+// client certificate that is stored, which signs nothing. Without either it returns the problem, which ends the pass.
+func (r *Identities) goOnWithout(ctx context.Context, s *pass.Pass, problem *engine.Problem) error {
+	aside := *problem
+	aside.Aside = true
+	if known := s.Cache.Identity.Authority; known != nil {
+		s.Keys.Sign(known)
+		s.Result.Problems = append(s.Result.Problems, &aside)
+		return nil
+	}
+	secret, err := r.Objects.OwnedSecret(ctx, s, resources.NamesOf(s.Cluster.Name).OperatorTLS)
+	if p := pass.AsProblem(err); p != nil && p.Quiet() {
+		return err
+	}
+	if secret == nil {
+		return problem
+	}
+	stored := mysql.Identity{CAPEM: secret.Data[resources.KeyCA], CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
+	root, err := pki.ParseRoot(stored.CAPEM)
+	if err != nil || root.UID() != s.UID() || !root.IsOperators(stored.CertPEM, stored.KeyPEM, r.Clock.Now()) {
+		return problem
+	}
+	s.Keys.Root, s.Keys.Unsigned = root, &aside
+	s.Result.Problems = append(s.Result.Problems, &aside)
+	show(s, stored)
 	return nil
 }
 
@@ -106,7 +139,7 @@ func (r *Identities) makeAuthority(ctx context.Context, s *pass.Pass) error {
 		return r.finishPutBack(ctx, s, name, kept)
 	}
 	if known := s.Cache.Identity.Authority; known != nil {
-		s.Keys.Authority = known
+		s.Keys.Sign(known)
 		_, err := r.Objects.Aside(s, "Secret "+name, "as it was", func() error {
 			s.Log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
 			return r.Objects.CreateSecret(ctx, resources.CASecret(s.Cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
@@ -115,21 +148,30 @@ func (r *Identities) makeAuthority(ctx context.Context, s *pass.Pass) error {
 	}
 	if len(s.Records().Members) > 0 || s.Stored.Lost {
 		return &engine.Problem{Reason: v1alpha1.ReasonCALost, After: engine.AfterPerson,
-			Message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
+			Message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it: no instance is launched and no certificate is signed; restore it from a backup", name)}
 	}
 	authority, err := pki.NewAuthority(s.UID(), s.Cluster.Name, r.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("make the certificate authority: %w", err)
 	}
-	s.Keys.Authority = authority
+	s.Keys.Sign(authority)
 	return r.Objects.CreateSecret(ctx, resources.CASecret(s.Cluster, authority.CertificatePEM(), authority.KeyPEM(), authority.JoinKey()))
 }
 
+// identifyOperator reads the operator's client certificate, or issues one. One that cannot be stored, because something else is in its
+// place or the API server refuses it, is used from memory.
 func (r *Identities) identifyOperator(ctx context.Context, s *pass.Pass) error {
 	name := resources.NamesOf(s.Cluster.Name).OperatorTLS
-	secret, err := r.Objects.OwnedSecret(ctx, s, name)
-	if err != nil {
+	var secret *corev1.Secret
+	inTheWay, err := r.Objects.Aside(s, "Secret "+name, "read", func() (err error) {
+		secret, err = r.Objects.OwnedSecret(ctx, s, name)
 		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case inTheWay != nil:
+		return r.issueUnstored(s)
 	}
 	ca, now := s.Keys.Authority.CertificatePEM(), r.Clock.Now()
 	if secret == nil {
@@ -162,6 +204,17 @@ func (r *Identities) identifyOperator(ctx context.Context, s *pass.Pass) error {
 		s.Cache.Identity.Issued = issued
 	}
 	return err
+}
+
+// issueUnstored shows the members a certificate that is kept in memory alone.
+func (r *Identities) issueUnstored(s *pass.Pass) error {
+	issued, err := r.issue(s)
+	if err != nil {
+		return err
+	}
+	s.Cache.Identity.Issued = issued
+	show(s, *issued)
+	return nil
 }
 
 // issue returns a new certificate of the operator's, or the one that could not be stored yet.

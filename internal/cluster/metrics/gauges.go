@@ -32,6 +32,7 @@ const (
 type gauges struct {
 	phase, members, lag, disk, expiry        *prometheus.Desc
 	available, problem, headroom, promotions *prometheus.Desc
+	reconciled                               *prometheus.Desc
 	cost, unpriced                           *prometheus.Desc
 
 	mu       sync.Mutex
@@ -64,8 +65,12 @@ type Bill struct {
 type Verdict struct {
 	// Due is true when the cluster should take writes, Available when it does.
 	Due, Available bool
-	// Problems are the reasons of what is wrong, each once, sorted.
-	Problems []string
+	// Managed is true when the cluster has instances to look after, Reconciled when the pass observed them and came to a plan.
+	Managed, Reconciled bool
+	// Problems are the reasons of what is wrong, each once, sorted. Undecided is true when the pass found out nothing about that, and what
+	// an earlier one said stays.
+	Problems  []string
+	Undecided bool
 }
 
 type memberFigures struct {
@@ -90,8 +95,10 @@ func newGauges() *gauges {
 			"The file system of a member's data volume, as its instance reports it: its size, and what is free.", "member", "kind"),
 		expiry:    desc("mysqlcluster_certificate_expiry_timestamp_seconds", "When the certificate ends that a member presents, as a Unix time.", "member"),
 		available: desc("mysqlcluster_available", "1 while a write through the primary Service succeeded in the last 5 seconds, 0 while none did. Absent while none is due: before the first primary, in hibernation and during deletion."),
-		problem:   desc("mysqlcluster_problem", "1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.", "reason"),
-		headroom:  desc("mysqlcluster_quorum_headroom", "How many more voters may fail before commits wait; negative while they wait. Absent while there is no primary."),
+		reconciled: desc("mysqlcluster_last_reconcile_successful",
+			"1 when the last reconcile observed the members and came to a plan, 0 when something ended it earlier, so that there is no failover and no repair. Absent while the cluster has no instances, and during deletion."),
+		problem:  desc("mysqlcluster_problem", "1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.", "reason"),
+		headroom: desc("mysqlcluster_quorum_headroom", "How many more voters may fail before commits wait; negative while they wait. Absent while there is no primary."),
 		promotions: desc("mysqlcluster_promotions_total",
 			"Promotions of a cluster since the operator started: failovers, switchovers, and reopenings of the same primary.", "kind"),
 		cost:     desc("mysqlcluster_cost_per_month", "What a cluster costs for a month by list prices, by kind, without what has no price in the list.", "kind", "currency"),
@@ -127,7 +134,12 @@ func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topo
 
 // Judge keeps what a pass says of a cluster, in place of what an earlier one said.
 func (g *gauges) Judge(c *v1alpha1.MySQLCluster, v Verdict) {
-	g.change(c, func(f *clusterFigures) { f.verdict = v })
+	g.change(c, func(f *clusterFigures) {
+		if v.Undecided {
+			v.Problems = f.verdict.Problems
+		}
+		f.verdict = v
+	})
 }
 
 // Charge keeps what a cluster costs, in place of what it cost.
@@ -161,7 +173,7 @@ func (g *gauges) forgetFigures(name types.NamespacedName) {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(into chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{g.phase, g.members, g.lag, g.disk, g.expiry, g.available, g.problem, g.headroom, g.promotions, g.cost, g.unpriced} {
+	for _, desc := range []*prometheus.Desc{g.phase, g.members, g.lag, g.disk, g.expiry, g.available, g.reconciled, g.problem, g.headroom, g.promotions, g.cost, g.unpriced} {
 		into <- desc
 	}
 }
@@ -194,6 +206,9 @@ func (g *gauges) collect(f clusterFigures, emit func(desc *prometheus.Desc, kind
 	}
 	if f.verdict.Due {
 		gauge(g.available, number(f.verdict.Available))
+	}
+	if f.verdict.Managed {
+		gauge(g.reconciled, number(f.verdict.Reconciled))
 	}
 	for _, reason := range f.verdict.Problems {
 		gauge(g.problem, 1, reason)

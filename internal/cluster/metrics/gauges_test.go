@@ -143,8 +143,22 @@ mysqlcluster_quorum_headroom{cluster="orders",namespace="shop"} 0
 mysqlcluster_available{cluster="orders",namespace="shop"} 1
 `, available, problem)
 
+	m.Judge(c, Verdict{Managed: true, Reconciled: true, Problems: []string{"ClockSkew"}})
+	kept := `
+# HELP mysqlcluster_problem 1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.
+# TYPE mysqlcluster_problem gauge
+mysqlcluster_problem{cluster="orders",namespace="shop",reason="ClockSkew"} 1
+`
+	m.Judge(c, Verdict{Managed: true, Undecided: true})
+	shows("a pass that found out nothing", kept, problem)
+	shows("and ended early", `
+# HELP mysqlcluster_last_reconcile_successful 1 when the last reconcile observed the members and came to a plan, 0 when something ended it earlier, so that there is no failover and no repair. Absent while the cluster has no instances, and during deletion.
+# TYPE mysqlcluster_last_reconcile_successful gauge
+mysqlcluster_last_reconcile_successful{cluster="orders",namespace="shop"} 0
+`, "mysqlcluster_last_reconcile_successful")
+
 	m.Forget(name)
-	shows("the cluster is gone", "", all...)
+	shows("the cluster is gone", "", append(all, "mysqlcluster_last_reconcile_successful")...)
 }
 
 func TestLeading(t *testing.T) {

@@ -33,7 +33,7 @@ func (r *Monitoring) Ensure(ctx context.Context, s *pass.Pass) error {
 		s.ReportAside("monitoring: ", r.remove(ctx, s))
 		return nil
 	}
-	if s.Keys.Leaving || s.Keys.Authority == nil {
+	if s.Keys.Leaving || s.Keys.Root == nil {
 		return nil
 	}
 	for _, step := range []func() error{

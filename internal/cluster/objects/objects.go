@@ -147,7 +147,7 @@ func (r *Objects) PodImages(c *v1alpha1.MySQLCluster, image string) (resources.I
 func (r *Objects) AppCredentials(s *pass.Pass) resources.AppCredentials {
 	return resources.AppCredentials{
 		Username: s.Cluster.Spec.Database.OwnerName(), Password: s.Keys.Password,
-		Database: s.Cluster.Spec.Database.Name, CAPEM: s.Keys.Authority.CertificatePEM(), Type: s.Keys.PasswordSecret,
+		Database: s.Cluster.Spec.Database.Name, CAPEM: s.Keys.Root.CertificatePEM(), Type: s.Keys.PasswordSecret,
 	}
 }
 

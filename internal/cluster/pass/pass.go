@@ -67,9 +67,12 @@ type Pass struct {
 
 // Keys is whom the members know the operator as.
 type Keys struct {
-	// Authority and Identity are the cluster's CA and the operator's client certificate.
+	// Root is the certificate of the cluster's CA, and Identity the operator's client certificate. Without them no member can be asked.
+	Root     *pki.Root
+	Identity mysql.Identity
+	// Authority signs for the cluster's CA; nil while nothing can be signed, and Unsigned is why.
 	Authority *pki.Authority
-	Identity  mysql.Identity
+	Unsigned  *engine.Problem
 	// Password is the application owner's; empty when there is no application database.
 	Password string
 	// PasswordSecret is the type of the Secret that holds it, which cannot be changed; empty while there is none.
@@ -77,6 +80,9 @@ type Keys struct {
 	// Leaving is true when the namespace is being deleted under a protected cluster.
 	Leaving bool
 }
+
+// Sign has the pass sign with an authority.
+func (k *Keys) Sign(a *pki.Authority) { k.Authority, k.Root = a, a.Root }
 
 // Access is the way to the AWS account, and whether the administrator's policy allows it.
 type Access struct {

@@ -43,17 +43,21 @@ type Logins struct {
 	Database *observe.Database
 }
 
-// Certificate issues the certificate of a login, and renews it.
+// Certificate issues the certificate of a login, and renews it. While nothing can be signed, one that is valid is kept.
 func (l *Logins) Certificate(ctx context.Context, s *pass.Pass, login Login) error {
-	ca, now := s.Keys.Authority.CertificatePEM(), l.Clock.Now()
+	ca, now := s.Keys.Root.CertificatePEM(), l.Clock.Now()
 	name := *login.Secret(s.Cluster, nil, nil, ca).Name
 	secret, err := l.Objects.OwnedSecret(ctx, s, name)
 	if err != nil {
 		return err
 	}
-	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && s.Keys.Authority.IsClients(login.Client, secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now) &&
-		!pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now) {
+	valid := secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) &&
+		s.Keys.Root.IsClients(login.Client, secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now)
+	switch {
+	case valid && (s.Keys.Unsigned != nil || !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now)):
 		return nil
+	case s.Keys.Unsigned != nil:
+		return s.Keys.Unsigned
 	}
 	cert, key, err := s.Keys.Authority.IssueClient(login.Client, now)
 	if err != nil {
@@ -69,7 +73,7 @@ func (l *Logins) Certificate(ctx context.Context, s *pass.Pass, login Login) err
 // Account makes the account of a login, through the primary that was known when this pass began, unless that has answered no commit
 // since the previous pass. An account that is right is checked again every ten minutes, and when cause changes.
 func (l *Logins) Account(ctx context.Context, s *pass.Pass, login Login, cause string) error {
-	m, issuer, subject := s.Observed.Members[s.Plan.Primary], s.Keys.Authority.IssuerDN(), s.Keys.Authority.ClientDN(login.Client)
+	m, issuer, subject := s.Observed.Members[s.Plan.Primary], s.Keys.Root.IssuerDN(), s.Keys.Root.ClientDN(login.Client)
 	wanted := s.Plan.Primary + issuer + subject + l.period(s) + cause
 	if !s.HasWritable() || !m.StalledSince.IsZero() && m.StalledSince.Before(s.Observed.Now) || s.Cache.Logins[login.User] == wanted {
 		return nil

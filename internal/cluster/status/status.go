@@ -34,6 +34,7 @@ func (r *Reporter) Conclude(ctx context.Context, s *pass.Pass, failed error) (ct
 	r.trackPromotion(s)
 	r.trackWrites(s)
 	recheck := r.Project(s, failure)
+	r.Metrics.Judge(s.Cluster, r.figures(s, failure))
 	told, err := r.writeStatus(ctx, s, before)
 	if err != nil && !s.Planned {
 		return ctrl.Result{}, err
@@ -47,7 +48,6 @@ func (r *Reporter) Conclude(ctx context.Context, s *pass.Pass, failed error) (ct
 	if s.Planned {
 		r.Metrics.Observe(s.Cluster, s.Plan, s.Observed)
 	}
-	r.Metrics.Judge(s.Cluster, figures(s, failure))
 	result, failing := r.Next(s, failure)
 	if recheck > 0 && failing == nil {
 		result.RequeueAfter = min(result.RequeueAfter, recheck)
@@ -270,15 +270,23 @@ func (r *Reporter) setCloudReachable(s *pass.Pass, c pass.Conditions) {
 }
 
 // figures are what the metrics say of a cluster: all that problems finds, and each condition that is False for a fault.
-func figures(s *pass.Pass, failure *engine.Problem) metrics.Verdict {
-	all := s.Cluster.Status.Conditions
-	v := metrics.Verdict{Due: !s.Cache.Told.Writes.Due.IsZero(), Available: meta.IsStatusConditionTrue(all, v1alpha1.ConditionAvailable)}
-	for _, f := range problems(s, failure) {
+func (r *Reporter) figures(s *pass.Pass, failure *engine.Problem) metrics.Verdict {
+	all, due := s.Cluster.Status.Conditions, s.Cache.Told.Writes.Due
+	found := problems(s, failure)
+	v := metrics.Verdict{
+		Available: meta.IsStatusConditionTrue(all, v1alpha1.ConditionAvailable),
+		Managed:   s.Cluster.Status.Replicas > 0 && !s.Deleting(), Reconciled: s.Planned,
+		Undecided: !s.Planned && len(found) == 0,
+	}
+	// A first write is not missed until a probe had the time to make one.
+	tried := !r.Prober.Status(s.UID()).LastSuccess.IsZero() || r.Clock.Since(due) > firstProbe
+	v.Due = !due.IsZero() && (v.Available || tried)
+	for _, f := range found {
 		v.Problems = append(v.Problems, f.Reason)
 	}
 	for _, c := range all {
 		faulty := c.Type == v1alpha1.ConditionBackupHealthy || c.Type == v1alpha1.ConditionArchiveHealthy || c.Type == v1alpha1.ConditionRecovered ||
-			c.Type == v1alpha1.ConditionAvailable && v.Due
+			c.Type == v1alpha1.ConditionAvailable && !due.IsZero()
 		if faulty && c.Status == metav1.ConditionFalse {
 			v.Problems = append(v.Problems, c.Reason)
 		}

@@ -201,6 +201,10 @@ func TestWritesAreDue(t *testing.T) {
 
 // TestFiguresNameEveryProblem: a metric has each reason, not only the one that Degraded shows, and none of a state that is wanted.
 func TestFiguresNameEveryProblem(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	prober := probe.NewProber(probe.ProberOptions{})
+	defer prober.Close()
+	r := &Reporter{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober}}
 	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{}, Planned: true}
 	s.Plan.Degraded = []topology.Finding{{Reason: "MemberMissing"}, {Reason: "ClockSkew"}, {Reason: "MemberMissing"}}
 	s.Unmet = []topology.Finding{{Reason: "InvalidSpec"}}
@@ -211,16 +215,51 @@ func TestFiguresNameEveryProblem(t *testing.T) {
 	set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "Stable")
 	set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, "BackupOverdue")
 	set(v1alpha1.ConditionArchiveHealthy, metav1.ConditionUnknown, "ArchiveStarting")
-	if got, want := figures(s, nil), "[BackupOverdue ClockSkew InvalidSpec MemberMissing]"; fmt.Sprint(got.Problems) != want || got.Due || got.Available {
+	if got, want := r.figures(s, nil), "[BackupOverdue ClockSkew InvalidSpec MemberMissing]"; fmt.Sprint(got.Problems) != want || got.Due || got.Available {
 		t.Errorf("before a write is due: %+v, want %s", got, want)
 	}
 	s.Cache.Told.Writes.Due = time.Unix(1, 0)
 	failure := &engine.Problem{Reason: "CloudSilent", Message: "no answer"}
-	if got, want := figures(s, failure), "[BackupOverdue ClockSkew CloudSilent InvalidSpec MemberMissing NoPrimary]"; fmt.Sprint(got.Problems) != want || !got.Due || got.Available {
+	if got, want := r.figures(s, failure), "[BackupOverdue ClockSkew CloudSilent InvalidSpec MemberMissing NoPrimary]"; fmt.Sprint(got.Problems) != want || !got.Due || got.Available {
 		t.Errorf("writes fail: %+v, want %s", got, want)
 	}
+	s.Cache.Told.Writes.Due = now.Add(-firstProbe)
+	if got := r.figures(s, failure); got.Due {
+		t.Errorf("a write counts as failed although no probe has had the time for one: %+v", got)
+	}
 	set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "WriteSucceeded")
-	if got := figures(s, nil); !got.Available {
+	if got := r.figures(s, nil); !got.Available {
 		t.Errorf("writes succeed: %+v", got)
+	}
+}
+
+// TestFiguresSayWhetherSomebodyLooksAfterACluster: a pass that ends early is a fault of a cluster with instances.
+func TestFiguresSayWhetherSomebodyLooksAfterACluster(t *testing.T) {
+	prober := probe.NewProber(probe.ProberOptions{})
+	defer prober.Close()
+	r := &Reporter{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0)), Prober: prober}}
+	lost := &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the Secret is gone"}
+	for name, row := range map[string]struct {
+		planned, deleting              bool
+		instances                      int32
+		failure                        *engine.Problem
+		managed, reconciled, undecided bool
+	}{
+		"a pass that came to a plan":             {true, false, 3, nil, true, true, false},
+		"one that ended early":                   {false, false, 3, lost, true, false, false},
+		"one that met a conflict":                {false, false, 3, &engine.Problem{Message: "a conflict"}, true, false, true},
+		"nothing has been made yet":              {false, false, 0, lost, false, false, false},
+		"the cluster hibernates":                 {true, false, 0, nil, false, true, false},
+		"a deletion that gets no further":        {false, true, 3, lost, false, false, false},
+		"a plan with nothing wrong is a verdict": {true, false, 1, nil, true, true, false},
+	} {
+		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{}, Planned: row.planned}
+		s.Cluster.Status.Replicas = row.instances
+		if row.deleting {
+			s.Cluster.DeletionTimestamp, s.Cluster.Spec.DeletionProtection = &metav1.Time{Time: time.Unix(1, 0)}, ptr.To(false)
+		}
+		if got := r.figures(s, row.failure); got.Managed != row.managed || got.Reconciled != row.reconciled || got.Undecided != row.undecided {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

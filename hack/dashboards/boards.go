@@ -268,7 +268,7 @@ var backups = board{
 				{expr: `count(max by (namespace, cluster) (mysqlcluster_backup_verification_failed` + ofCluster + `) == 1) or vector(0)`},
 			}},
 			{kind: figure, title: "Nothing archived", description: "Clusters whose archive of binary logs holds nothing yet: they can be restored to backups only.", badAt: one, queries: []query{
-				{expr: `count(max by (namespace, cluster) (mysqlcluster_archive_covered_until_timestamp_seconds` + ofCluster + `) == 0) or vector(0)`},
+				{expr: `count(max by (namespace, cluster) (mysqlcluster_archive_segments` + ofCluster + `) == 0) or vector(0)`},
 			}},
 			{kind: figure, title: "Archive furthest behind", description: "How old the newest commit is that the archive furthest behind holds: what a restore to now would lose.", unit: "s", width: 5, warnAt: new(120.0), badAt: new(600.0), queries: []query{
 				{expr: `time() - min(max by (namespace, cluster) (mysqlcluster_archive_covered_until_timestamp_seconds` + ofCluster + ` > 0))`},

@@ -63,6 +63,7 @@ func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
 	if s.Backup.Archived, err = r.archiveReport(ctx, s); err != nil {
 		return err
 	}
+	s.Backup.ArchiveRead = true
 	if failure != nil {
 		return r.replaceArchive(ctx, s, &set, want, failure)
 	}
@@ -122,7 +123,7 @@ func (r *Archive) ensureBase(ctx context.Context, s *pass.Pass) error {
 	return nil
 }
 
-// projectArchive tells in the status how the archive is.
+// projectArchive tells in the status how the archive is. What this pass did not find out stays as it was.
 func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
 	st := &s.Cluster.Status
 	if !s.Cluster.Archives() || s.Deleting() {
@@ -130,34 +131,53 @@ func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
 		r.Metrics.ForgetArchive(s.Cluster)
 		return
 	}
-	report := s.Backup.Archived
-	if s.Cluster.Spec.Hibernate {
-		r.Metrics.ForgetArchive(s.Cluster)
-	} else {
-		covered, segments := time.Time{}, uint64(0)
-		if report != nil {
-			covered, segments = report.CoveredUntil, report.Segments
-		}
-		r.Metrics.Archive(s.Cluster, covered, segments)
-	}
-	if report != nil && st.Backup != nil && !report.FirstRecoverable.IsZero() {
-		at := metav1.NewTime(report.FirstRecoverable.Truncate(time.Second).Add(time.Second))
-		st.Backup.FirstRecoverablePoint = &at
-	}
-	v := r.judgeArchive(report, s.Backup.ArchiveSince)
-	if s.Backup.Missing != nil && (report == nil || v.reason == v1alpha1.ReasonArchiveBehind) {
-		v = *unhealthy(v1alpha1.ReasonArchiveBehind, v.message+"; "+s.Backup.Missing.Message)
-	}
-	if s.Keys.Leaving {
+	began := s.Records().Established
+	r.measureArchive(s, began)
+	var v verdict
+	switch known := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionArchiveHealthy) != nil; {
+	case s.Cluster.Spec.Hibernate && (s.Backup.ArchiveRead || !known):
+		v = judgeAsleep(s.Backup.Archived)
+	case s.Keys.Leaving:
 		v = *unhealthy(v1alpha1.ReasonDeletionProtected, withoutNamespace)
-	}
-	if s.Cluster.Spec.Hibernate {
-		v = verdict{metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is archived until it wakes"}
-		if report != nil && !report.CoveredUntil.IsZero() {
-			v.message += "; what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is on its volumes alone"
+	case s.Planned && !began || !s.Backup.ArchiveRead && !known:
+		v = verdict{metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive begins when the cluster has its first primary"}
+	case !s.Backup.ArchiveRead:
+		return
+	default:
+		v = r.judgeArchive(s.Backup.Archived, s.Backup.ArchiveSince)
+		if s.Backup.Missing != nil && (s.Backup.Archived == nil || v.reason == v1alpha1.ReasonArchiveBehind) {
+			v = *unhealthy(v1alpha1.ReasonArchiveBehind, v.message+"; "+s.Backup.Missing.Message)
 		}
 	}
 	c.Set(v1alpha1.ConditionArchiveHealthy, v.status, v.reason, v.message)
+}
+
+// measureArchive sets the archive's figures by what this pass read. There are none while the cluster hibernates, and until it began.
+func (r *Archive) measureArchive(s *pass.Pass, began bool) {
+	report := s.Backup.Archived
+	switch {
+	case s.Cluster.Spec.Hibernate || s.Planned && !began:
+		r.Metrics.ForgetArchive(s.Cluster)
+	case !s.Backup.ArchiveRead:
+		return
+	case report == nil:
+		r.Metrics.Archive(s.Cluster, time.Time{}, 0)
+	default:
+		r.Metrics.Archive(s.Cluster, report.CoveredUntil, report.Segments)
+	}
+	if st := s.Cluster.Status.Backup; report != nil && st != nil && !report.FirstRecoverable.IsZero() {
+		at := metav1.NewTime(report.FirstRecoverable.Truncate(time.Second).Add(time.Second))
+		st.FirstRecoverablePoint = &at
+	}
+}
+
+// judgeAsleep says how the archive of a cluster that hibernates is, by its pod's last report, nil for none.
+func judgeAsleep(report *archive.Report) verdict {
+	v := verdict{metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is archived until it wakes"}
+	if report != nil && !report.CoveredUntil.IsZero() {
+		v.message += "; what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is on its volumes alone"
+	}
+	return v
 }
 
 // mayBeBase says whether a dump is, or may become, what the archive begins with. One that was taken before a gap is none, however new.

@@ -4,11 +4,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // TestMayBeBase decides whether the archive waits for a dump or another is taken. After a gap a dump of before serves nobody, and the
@@ -50,6 +57,50 @@ func TestMayBeBase(t *testing.T) {
 			}
 			if waits := mayBeBase(b, report, now); waits != row.waits {
 				t.Errorf("the archive waits for it: %t, want %t", waits, row.waits)
+			}
+		})
+	}
+}
+
+// TestAnArchiveThatWasNotRead: a pass that did not read the report changes neither the condition nor the figures, and an archive that has
+// nothing to begin from is not behind.
+func TestAnArchiveThatWasNotRead(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	healthy := metav1.Condition{Type: v1alpha1.ConditionArchiveHealthy, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonArchiving, Message: "as before"}
+	report := &archive.Report{At: now, CoveredUntil: now.Add(-time.Hour), FirstRecoverable: now.Add(-2 * time.Hour)}
+	for name, row := range map[string]struct {
+		change  func(*pass.Pass)
+		before  bool // an earlier pass found the archive healthy
+		reason  string
+		covered bool
+	}{
+		"the pass ended early":                {func(s *pass.Pass) { s.Planned = false }, true, v1alpha1.ReasonArchiving, true},
+		"the report could not be read":        {func(*pass.Pass) {}, true, v1alpha1.ReasonArchiving, true},
+		"the operator is new, the pass ended": {func(s *pass.Pass) { s.Planned = false }, false, v1alpha1.ReasonArchiveStarting, false},
+		"it was read":                         {func(s *pass.Pass) { s.Backup.ArchiveRead, s.Backup.Archived = true, report }, true, v1alpha1.ReasonArchiveBehind, true},
+		"the pod has not reported yet":        {func(s *pass.Pass) { s.Backup.ArchiveRead = true }, false, v1alpha1.ReasonArchiveStarting, false},
+		"a cluster without a primary yet":     {func(s *pass.Pass) { s.SetRecords(topology.ClusterRecord{}); s.Backup.ArchiveRead = true }, false, v1alpha1.ReasonArchiveStarting, false},
+		"and its pod reports that it has nothing": {func(s *pass.Pass) {
+			s.SetRecords(topology.ClusterRecord{})
+			s.Backup.ArchiveRead, s.Backup.Archived = true, &archive.Report{At: now, Error: "no primary"}
+		}, false, v1alpha1.ReasonArchiveStarting, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Archive{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(now), Metrics: metrics.New(prometheus.NewRegistry())}}
+			s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Planned: true}
+			s.Cluster.Spec.Backup = &v1alpha1.BackupSpec{Destination: &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "backups"}}}
+			s.SetRecords(topology.ClusterRecord{Established: true})
+			if row.before {
+				meta.SetStatusCondition(&s.Cluster.Status.Conditions, healthy)
+				r.Metrics.Archive(s.Cluster, now, 9)
+			}
+			row.change(s)
+			r.projectArchive(s, pass.Conditions{Cluster: s.Cluster})
+			if c := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionArchiveHealthy); c == nil || c.Reason != row.reason {
+				t.Errorf("the condition is %+v, want %s", c, row.reason)
+			}
+			if n := testutil.CollectAndCount(r.Metrics.Archived); (n > 0) != row.covered {
+				t.Errorf("%d metrics say until when it goes", n)
 			}
 		})
 	}

@@ -36,6 +36,9 @@ func (r *Backups) ProjectBackups(s *pass.Pass, c pass.Conditions) {
 	}
 	summary := summarise(slices.DeleteFunc(slices.Clone(s.Backup.All), func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }))
 	r.projectPause(s, summary)
+	if st.Backup != nil && !s.Backup.ArchiveRead {
+		summary.FirstRecoverablePoint = st.Backup.FirstRecoverablePoint
+	}
 	st.Backup = summary
 	verified := projectVerification(s, summary)
 	if summary.PausedSince != nil && !s.Cluster.Spec.Backup.Suspend {

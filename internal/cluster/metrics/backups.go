@@ -25,7 +25,7 @@ func newBackupMetrics(registry prometheus.Registerer) backupMetrics {
 		lastFailed:         gauge("mysqlcluster_backup_last_failed_timestamp_seconds", "When a backup last failed, as a Unix time; 0 for never."),
 		lastVerified:       gauge("mysqlcluster_backup_last_verified_timestamp_seconds", "When a backup was last restored to try it and found whole, as a Unix time; 0 for never."),
 		verificationFailed: gauge("mysqlcluster_backup_verification_failed", "1 when the last verification of a backup failed, 0 otherwise."),
-		Archived:           gauge("mysqlcluster_archive_covered_until_timestamp_seconds", "Until when everything that was committed is in the archive of binary logs, as a Unix time; 0 for nothing yet."),
+		Archived:           gauge("mysqlcluster_archive_covered_until_timestamp_seconds", "Until when everything that was committed is in the archive of binary logs, as a Unix time. Absent while nothing is."),
 		segments:           gauge("mysqlcluster_archive_segments", "How many segments the archive of binary logs has had."),
 	}
 	registry.MustRegister(m.lastGood, m.lastFailed, m.lastVerified, m.verificationFailed, m.Archived, m.segments)
@@ -57,14 +57,13 @@ func (m *backupMetrics) PauseBackups(c *v1alpha1.MySQLCluster) {
 	}
 }
 
-// Archive sets the gauges of a cluster's archive of binary logs. An archive of which nothing was heard yet has none of
-// its time, so that an alert on its age fires.
+// Archive sets the gauges of a cluster's archive of binary logs. One that holds nothing yet has no time.
 func (m *backupMetrics) Archive(c *v1alpha1.MySQLCluster, coveredUntil time.Time, segments uint64) {
-	covered := 0.0
-	if !coveredUntil.IsZero() {
-		covered = float64(coveredUntil.UnixMilli()) / 1000
+	if coveredUntil.IsZero() {
+		m.Archived.DeleteLabelValues(c.Namespace, c.Name)
+	} else {
+		m.Archived.WithLabelValues(c.Namespace, c.Name).Set(float64(coveredUntil.UnixMilli()) / 1000)
 	}
-	m.Archived.WithLabelValues(c.Namespace, c.Name).Set(covered)
 	m.segments.WithLabelValues(c.Namespace, c.Name).Set(float64(segments))
 }
 

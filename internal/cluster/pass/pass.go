@@ -136,9 +136,11 @@ type Backups struct {
 	Missing *engine.Problem
 	// Verification is what the pod that verified a backup last reported, nil for none.
 	Verification map[string]string
-	// Archived is what the archive's pod reported, nil before it did; ArchiveSince is when its StatefulSet was made.
+	// Archived is what the archive's pod reported, nil before it did; ArchiveSince is when its StatefulSet was made. ArchiveRead is true
+	// when they were read in this pass: otherwise nothing new is known of the archive.
 	Archived     *archive.Report
 	ArchiveSince time.Time
+	ArchiveRead  bool
 	// ArchiveEnds is true while the archive of a cluster that goes is waited for. Written by execute.
 	ArchiveEnds bool
 	// Unsettled is true while snapshots of a cluster that goes are not as they should be.

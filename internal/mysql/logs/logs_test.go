@@ -314,6 +314,15 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		"CREATE SERVER srv FOREIGN DATA WRAPPER mysql OPTIONS (USER 'u', PASSWORD '" + secret + "6', HOST 'h')",
 		"CREATE USER other IDENTIFIED BY '" + secret + "8' BUT NOT SO", // refused: not a statement
 		"CREATE USER IF NOT EXISTS app IDENTIFIED WITH caching_sha2_password BY '" + secret + "7'",
+		// What MySQL writes as it is: the definition and the statements of stored programs, and what is prepared.
+		"CREATE PROCEDURE mysql.rotate() BEGIN ALTER USER app IDENTIFIED BY '" + secret + "9'; SET PASSWORD FOR app = '" + secret + "10'; END",
+		"CALL mysql.rotate()",
+		"CREATE PROCEDURE mysql.given(p TEXT) BEGIN SET @v = CONCAT('ALTER USER app IDENTIFIED BY ', QUOTE(p)); PREPARE s FROM @v; EXECUTE s; END",
+		"CREATE EVENT mysql.nightly ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01' DO ALTER USER app IDENTIFIED BY '" + secret + "11'",
+		"SET @v = 'ALTER USER app IDENTIFIED BY ''" + secret + "12'''",
+		"PREPARE s FROM @v",
+		"EXECUTE s",
+		"PREPARE s FROM 'ALTER USER app IDENTIFIED BY \\'" + secret + "13\\''",
 	}
 	for _, statement := range statements {
 		_, err := root.ExecContext(t.Context(), statement)
@@ -322,8 +331,10 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	mysqltest.Exec(t, root, "DO 1 /* the end */")
 	for _, log := range []string{logs.Slow, logs.General} {
 		mysqltest.WaitFor(t, "the last entry", func() bool { return len(out.entries(t, log, "the end")) == 1 })
-		if found := out.entries(t, log, "CREATE USER"); len(found) == 0 {
-			t.Errorf("the %s log does not have the statements", log)
+		for _, text := range []string{"CREATE USER", "CREATE PROCEDURE", "CREATE EVENT", "SET @v = 'ALTER USER"} {
+			if found := out.entries(t, log, text); len(found) == 0 {
+				t.Errorf("the %s log does not have %s", log, text)
+			}
 		}
 		for _, e := range out.entries(t, log, secret) {
 			t.Errorf("the %s log has %q", log, e.Statement)

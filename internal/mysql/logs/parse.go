@@ -17,6 +17,8 @@ const (
 	startLimit = 512
 	// adminCommand begins the line of an entry that has no statement.
 	adminCommand = "# administrator command: "
+	// userLine begins the line with who ran a statement.
+	userLine = "# User@Host: "
 )
 
 // format is how a log is written.
@@ -35,7 +37,7 @@ var (
 	generalFormat = format{regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:\d\d)\t`), 1, generalEntry}
 
 	generalLine = regexp.MustCompile(`^(\S+)\t\s*(\d+) ([A-Z][A-Za-z ]*?)(?:\t((?s).*))?$`)
-	slowUser    = regexp.MustCompile(`^# User@Host: (\S*)\[[^\]]*\] @\s*(\S*)\s*\[([^\]]*)\]\s*Id:\s*(\d+)`)
+	slowUser    = regexp.MustCompile(`^# User@Host: (.*)\[[^\]]*\] @\s*(\S*)\s*\[([^\]]*)\]\s*Id:\s*(\d+)`)
 	slowFigure  = regexp.MustCompile(`([A-Z][A-Za-z_]+): (\d+(?:\.\d+)?)(?:\s|$)`)
 	slowUse     = regexp.MustCompile("^use `?(.*?)`?;$")
 	// slowSet ends what the server writes before the statement.
@@ -79,7 +81,7 @@ func (f format) emit(text []byte, emit func(Entry)) {
 		text = wholeRunes(text[:entryLimit])
 	}
 	if e, ok := f.entry(string(text)); ok {
-		e.Truncated = truncated
+		e.Truncated, e.Statement = truncated, withoutSecrets(e.Statement)
 		emit(e)
 	}
 }
@@ -138,7 +140,7 @@ func (e *Entry) header(line string) {
 	case user != nil:
 		e.User, e.Host = user[1], cmp.Or(user[3], user[2])
 		e.Connection, _ = strconv.ParseInt(user[4], 10, 64)
-	case strings.HasPrefix(line, "# "):
+	case strings.HasPrefix(line, "# ") && !strings.HasPrefix(line, userLine):
 		for _, figure := range slowFigure.FindAllStringSubmatch(line, -1) {
 			if e.Figures == nil {
 				e.Figures = map[string]float64{}

@@ -53,6 +53,20 @@ func TestSlowEntries(t *testing.T) {
 	}
 }
 
+// TestSlowUsers: a name may have spaces, and what is in that line is no figure.
+func TestSlowUsers(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"# User@Host: app[app] @  [10.0.0.7]  Id:    12":             {"app", "10.0.0.7"},
+		"# User@Host: night shift[night shift] @ desk []  Id:    12": {"night shift", "desk"},
+		"# User@Host: [] @  []  Id:    12":                           {"", ""},
+	} {
+		var e Entry
+		if e.header(line); e.User != want[0] || e.Host != want[1] || e.Connection != 12 || len(e.Figures) > 0 {
+			t.Errorf("%s: %+v", line, e.OfQueryLog)
+		}
+	}
+}
+
 func TestGeneralEntries(t *testing.T) {
 	const log = "2026-11-28T10:00:00.000001Z\t   12 Connect\tapp@10.0.0.7 on shop using SSL/TLS\n" +
 		"2026-11-28T10:00:00.000002Z\t   12 Query\tSELECT 1,\n\t2\n2026-11-28T10:00:00.000003Z\t   12 Init DB\tshop\n2026-11-28T10:00:00.000004Z\t   12 Quit\t\n"

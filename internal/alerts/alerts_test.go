@@ -57,8 +57,8 @@ func marshal(t *testing.T, value any) []byte {
 
 // story is a row of testdata/cases.yaml.
 type story struct {
-	Alert, Severity, Reason, Fires, Earlier, Says, CalmAt string
-	Series, Calm, Labels                                  map[string]string
+	Alert, Severity, Reason, Fires, Earlier, Says, CalmAt, Interval string
+	Series, Calm, Labels                                            map[string]string
 }
 
 func (s *story) fill(t *testing.T) {
@@ -86,6 +86,9 @@ func (s *story) fill(t *testing.T) {
 	}
 	if s.Earlier == "" {
 		s.Earlier = (fires - time.Minute).String()
+	}
+	if s.Interval == "" {
+		s.Interval = "1m"
 	}
 	if s.CalmAt == "" {
 		s.CalmAt = s.Fires
@@ -127,7 +130,7 @@ func (s *story) test(series map[string]string, r rule, at map[string]bool) map[s
 		}
 		expected = append(expected, map[string]any{"eval_time": when, "alertname": s.Alert, "exp_alerts": alerts})
 	}
-	return map[string]any{"name": s.Alert, "interval": "1m", "input_series": input, "alert_rule_test": expected}
+	return map[string]any{"name": s.Alert, "interval": s.Interval, "input_series": input, "alert_rule_test": expected}
 }
 
 // ofAnother returns the series with another cluster's name.
@@ -165,19 +168,20 @@ func write(t *testing.T, path string, content any) {
 func TestAlertsFire(t *testing.T) {
 	folder := t.TempDir()
 	all, own := alertsOf(t, All()), alertsOf(t, OfCluster("shop", "orders"))
-	stage := func(name string, r rule, tests ...any) string {
+	stage := func(name, interval string, r rule, tests ...any) string {
 		rules, file := name+"-rules.yaml", name+"-test.yaml"
 		write(t, filepath.Join(folder, rules), map[string]any{"groups": []any{map[string]any{"name": name, "rules": []rule{r}}}})
-		write(t, filepath.Join(folder, file), map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": tests})
+		write(t, filepath.Join(folder, file), map[string]any{"rule_files": []string{rules}, "evaluation_interval": interval, "tests": tests})
 		return file
 	}
 	played, files := map[string]bool{}, []string{"test", "rules"}
-	for _, s := range stories(t) {
+	for i, s := range stories(t) {
 		played[s.Alert] = true
+		name := fmt.Sprintf("%s-%d", s.Alert, i) // an alert may have several stories
 		loud := map[string]bool{s.Earlier: false, s.Fires: true}
-		files = append(files, stage(s.Alert, all[s.Alert], s.test(s.Series, all[s.Alert], loud), s.test(s.Calm, all[s.Alert], map[string]bool{s.CalmAt: false})))
+		files = append(files, stage(name, s.Interval, all[s.Alert], s.test(s.Series, all[s.Alert], loud), s.test(s.Calm, all[s.Alert], map[string]bool{s.CalmAt: false})))
 		if r, has := own[s.Alert]; has {
-			files = append(files, stage(s.Alert+"-own", r, s.test(s.Series, r, loud), s.test(ofAnother(s.Series), r, map[string]bool{s.Fires: false})))
+			files = append(files, stage(name+"-own", s.Interval, r, s.test(s.Series, r, loud), s.test(ofAnother(s.Series), r, map[string]bool{s.Fires: false})))
 		}
 	}
 	for name := range all {

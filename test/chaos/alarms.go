@@ -203,7 +203,7 @@ func endOf(r Raised, sent []insights.Alert) (ended time.Time) {
 }
 
 var (
-	window = regexp.MustCompile(`\[([0-9]+[smhd])\]`)
+	window = regexp.MustCompile(`\[[0-9]+[smhd](:[0-9]+[smhd])?\]`)
 	// A group with windows of days is evaluated once in minutes.
 	hasty = []string{"for", "interval"}
 )
@@ -217,7 +217,13 @@ func HastyRules() map[string]any {
 		for _, r := range group["rules"].([]any) {
 			rule := r.(map[string]any)
 			hurry(rule)
-			rule["expr"] = window.ReplaceAllStringFunc(rule["expr"].(string), func(found string) string { return "[" + shorter(strings.Trim(found, "[]")) + "]" })
+			rule["expr"] = window.ReplaceAllStringFunc(rule["expr"].(string), func(found string) string {
+				parts := strings.Split(strings.Trim(found, "[]"), ":")
+				for i := range parts {
+					parts[i] = shorter(parts[i])
+				}
+				return "[" + strings.Join(parts, ":") + "]"
+			})
 		}
 	}
 	return rules

@@ -48,7 +48,7 @@ func TestHastyRules(t *testing.T) {
 		t.Errorf("15m became %v", got)
 	}
 	expr := found["MySQLClusterDiskFullSoon"]["expr"].(string)
-	if !strings.Contains(expr, "[2m], 4 * 3600)") {
+	if !strings.Contains(expr, "[2m:2s], 4 * 3600)") {
 		t.Errorf("the window of an hour: %s", expr)
 	}
 	for name, wait := range Waits() {

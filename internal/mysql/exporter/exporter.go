@@ -88,6 +88,7 @@ func (e *Exporter) Describe(into chan<- *prometheus.Desc) {
 	into <- upDesc
 	into <- tookDesc
 	into <- successDesc
+	into <- loginDesc
 	for _, q := range e.queries {
 		for _, m := range q.Metrics {
 			into <- m.desc
@@ -121,10 +122,21 @@ func (e *Exporter) collect(m Member, identity mysql.Identity, failed error, into
 		up, found = 0, nil
 	}
 	into <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up, labels...)
+	into <- prometheus.MustNewConstMetric(loginDesc, prometheus.GaugeValue, loginFailed(failed), labels...)
 	into <- prometheus.MustNewConstMetric(tookDesc, prometheus.GaugeValue, e.o.Clock.Since(began).Seconds(), labels...)
 	for _, sample := range found {
 		into <- sample
 	}
+}
+
+// loginFailed is 1 for an error of a server that answers and lets the exporter not in, as one does that has not been given the account yet.
+func loginFailed(err error) float64 {
+	switch access, _ := conn.Classify(err); access {
+	case mysql.AccessDenied, mysql.AccessUnverified:
+		return 1
+	case mysql.AccessVerified, mysql.AccessRefused, mysql.AccessSilent:
+	}
+	return 0
 }
 
 // ask runs the queries in the member's one connection. A query that the server refuses takes nothing from the others; a connection that

@@ -298,6 +298,9 @@ func TestDeadMember(t *testing.T) {
 	}
 	for i, member := range b.members {
 		up, has := got.value("mysql_up", member), !math.IsNaN(got.value("mysql_global_status_uptime", member))
+		if refused := got.value("mysql_exporter_login_failed", member); refused != 0 {
+			t.Errorf("%s: mysql_exporter_login_failed is %v", member, refused)
+		}
 		if dead := i == 2; (up == 0) != dead || has == dead {
 			t.Errorf("%s: mysql_up is %v, it has other metrics: %v", member, up, has)
 		}
@@ -398,5 +401,24 @@ func TestTheAccountOnlyReadsStatus(t *testing.T) {
 	}
 	if refused == nil {
 		t.Error("the account opened more than five connections")
+	}
+}
+
+// TestARefusedLoginIsNoSilence: a member that has not been given the account yet is told from one that does not answer.
+func TestARefusedLoginIsNoSilence(t *testing.T) {
+	stranger, err := pki.NewAuthority("another cluster's UID", "other", time.Now())
+	mysqltest.Must(t, err)
+	cert, key, err := stranger.IssueClient(pki.MetricsPod, time.Now())
+	mysqltest.Must(t, err)
+	b := newBench(t, nil, func(o *exporter.Options) {
+		o.Identity = func() (mysql.Identity, error) {
+			return mysql.Identity{CAPEM: mysqltest.TheWorld(t).Farm.Authority.CertificatePEM(), CertPEM: cert, KeyPEM: key}, nil
+		}
+	})
+	got := b.scrape()
+	for _, member := range b.members {
+		if up, refused := got.value("mysql_up", member), got.value("mysql_exporter_login_failed", member); up != 0 || refused != 1 {
+			t.Errorf("%s: mysql_up is %v, mysql_exporter_login_failed %v", member, up, refused)
+		}
 	}
 }

@@ -53,12 +53,13 @@ var memberLabels = []string{"namespace", "cluster", "member"}
 
 // own are the metrics that do not come from a query.
 var own = []metric{
-	{Name: "mysql_up", Type: typeGauge, Help: "1 when the member answered, 0 otherwise."},
+	{Name: "mysql_up", Type: typeGauge, Help: "1 when the member answered the exporter's queries, 0 otherwise."},
 	{Name: "mysql_exporter_scrape_duration_seconds", Type: typeGauge, Help: "How long reading the member took."},
 	{Name: "mysql_exporter_collector_success", Type: typeGauge, Help: "1 when a query of the exporter succeeded, 0 when it failed.", Label: "collector"},
+	{Name: "mysql_exporter_login_failed", Type: typeGauge, Help: "1 when the member's mysqld answered and the exporter could not log in, 0 otherwise."},
 }
 
-var upDesc, tookDesc, successDesc = own[0].describe(), own[1].describe(), own[2].describe()
+var upDesc, tookDesc, successDesc, loginDesc = own[0].describe(), own[1].describe(), own[2].describe(), own[3].describe()
 
 // queries returns the queries of the collectors that are wanted, and those that every member is asked.
 func queries(collectors []string) ([]query, error) {

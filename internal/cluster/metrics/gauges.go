@@ -75,12 +75,23 @@ type Verdict struct {
 
 type memberFigures struct {
 	name     string
+	instance string
 	lag      time.Duration
 	lagKnown bool
 	// size and free are bytes; both are 0 while they are unknown.
 	size, free uint64
-	// expires is when the member's certificate ends, as a Unix time; 0 while it is unknown.
+	// expires is when the certificate of the member's instance ends, as a Unix time; 0 while it is unknown. It is kept while the member does
+	// not answer: that is when nobody can renew it.
 	expires int64
+}
+
+// keepExpiry takes over when the certificate of the same instance ends where it is unknown now.
+func (m *memberFigures) keepExpiry(before []memberFigures) {
+	for _, known := range before {
+		if m.expires == 0 && m.instance != "" && known.name == m.name && known.instance == m.instance {
+			m.expires = known.expires
+		}
+	}
 }
 
 func newGauges() *gauges {
@@ -93,7 +104,7 @@ func newGauges() *gauges {
 		lag:     desc("mysqlcluster_replication_lag_seconds", "How far a replica's applier is behind its source.", "member"),
 		disk: desc("mysqlcluster_data_volume_bytes",
 			"The file system of a member's data volume, as its instance reports it: its size, and what is free.", "member", "kind"),
-		expiry:    desc("mysqlcluster_certificate_expiry_timestamp_seconds", "When the certificate ends that a member presents, as a Unix time.", "member"),
+		expiry:    desc("mysqlcluster_certificate_expiry_timestamp_seconds", "When the certificate ends that the member's instance presented last, as a Unix time.", "member"),
 		available: desc("mysqlcluster_available", "1 while a write through the primary Service succeeded in the last 5 seconds, 0 while none did. Absent while none is due: before the first primary, in hibernation and during deletion."),
 		reconciled: desc("mysqlcluster_last_reconcile_successful",
 			"1 when the last reconcile observed the members and came to a plan, 0 when something ended it earlier, so that there is no failover and no repair. Absent while the cluster has no instances, and during deletion."),
@@ -117,7 +128,7 @@ func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topo
 				f.count[i]++
 			}
 		}
-		m := memberFigures{name: v.Name, lag: v.Lag, lagKnown: v.LagKnown}
+		m := memberFigures{name: v.Name, instance: v.InstanceID, lag: v.Lag, lagKnown: v.LagKnown}
 		if v.Disk != nil {
 			m.size, m.free = v.Disk.SizeBytes, v.Disk.FreeBytes
 		}
@@ -128,6 +139,9 @@ func (g *gauges) Observe(c *v1alpha1.MySQLCluster, plan topology.Plan, seen topo
 	}
 	g.change(c, func(kept *clusterFigures) {
 		f.promotions, f.verdict, f.bill = kept.promotions, kept.verdict, kept.bill
+		for i := range f.members {
+			f.members[i].keepExpiry(kept.members)
+		}
 		*kept = f
 	})
 }

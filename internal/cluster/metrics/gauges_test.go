@@ -109,7 +109,8 @@ mysqlcluster_problem{cluster="orders",namespace="shop",reason="WaitingForDepende
 `, available, problem, "mysqlcluster_members")
 
 	m.Judge(c, Verdict{Due: true, Problems: []string{"NoPrimary"}})
-	m.Promoted(c, v1alpha1.EventFailover, map[string]time.Duration{"total": time.Second})
+	m.Promoted(c, v1alpha1.EventReopened, true, nil)
+	m.Promoted(c, v1alpha1.EventFailover, false, map[string]time.Duration{"total": time.Second})
 	signed := time.Unix(1_800_000_000, 0)
 	row := &topology.Membership{Primary: "orders-0", Voters: []string{"orders-0"}}
 	primary := &topology.Member{Name: "orders-0", SQL: topology.SQL{Access: topology.AccessVerified, CertificateIssuedAt: signed}}
@@ -118,7 +119,7 @@ mysqlcluster_problem{cluster="orders",namespace="shop",reason="WaitingForDepende
 # HELP mysqlcluster_available 1 while a write through the primary Service succeeded in the last 5 seconds, 0 while none did. Absent while none is due: before the first primary, in hibernation and during deletion.
 # TYPE mysqlcluster_available gauge
 mysqlcluster_available{cluster="orders",namespace="shop"} 0
-# HELP mysqlcluster_certificate_expiry_timestamp_seconds When the certificate ends that a member presents, as a Unix time.
+# HELP mysqlcluster_certificate_expiry_timestamp_seconds When the certificate ends that the member's instance presented last, as a Unix time.
 # TYPE mysqlcluster_certificate_expiry_timestamp_seconds gauge
 mysqlcluster_certificate_expiry_timestamp_seconds{cluster="orders",member="orders-0",namespace="shop"} 1.807776e+09
 # HELP mysqlcluster_problem 1 for each reason why a cluster, its backups or its archive need attention now. Absent for the others.
@@ -170,5 +171,36 @@ func TestLeading(t *testing.T) {
 	close(elected)
 	if got := testutil.ToFloat64(leading); got != 1 {
 		t.Errorf("the leader reports %v", got)
+	}
+}
+
+// TestAnExpiryOutlivesTheAnswer: the certificate of a member that does not answer, or whose certificate has ended, cannot be read, and is
+// the one that nobody renews. Another instance has another one.
+func TestAnExpiryOutlivesTheAnswer(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := New(registry)
+	c := &v1alpha1.MySQLCluster{}
+	c.Namespace, c.Name = "shop", "orders"
+	look := func(instance string, sql topology.SQL) (known int) {
+		t.Helper()
+		seen := topology.Observed{Members: map[string]*topology.Member{"orders-0": {Name: "orders-0", SQL: sql}}}
+		m.Observe(c, topology.Plan{Members: []topology.View{{Name: "orders-0", InstanceID: instance}}}, seen)
+		known, err := testutil.GatherAndCount(registry, "mysqlcluster_certificate_expiry_timestamp_seconds")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known
+	}
+	answers := topology.SQL{Access: topology.AccessVerified, CertificateIssuedAt: time.Unix(1_800_000_000, 0)}
+	if n := look("i-1", answers); n != 1 {
+		t.Fatalf("%d expiries of a member that answers", n)
+	}
+	for _, access := range []topology.Access{topology.AccessSilent, topology.AccessUnverified} {
+		if n := look("i-1", topology.SQL{Access: access}); n != 1 {
+			t.Errorf("%d expiries of one with access %v", n, access)
+		}
+	}
+	if n := look("i-2", topology.SQL{Access: topology.AccessSilent}); n != 0 {
+		t.Errorf("%d expiries of another instance, which nobody has seen yet", n)
 	}
 }

@@ -52,9 +52,12 @@ func (m *Metrics) Reconciled(took time.Duration, err error) {
 	m.duration.Observe(took.Seconds())
 }
 
-// Promoted counts a promotion of a cluster, and takes how long each of its steps took.
-func (m *Metrics) Promoted(c *v1alpha1.MySQLCluster, kind string, steps map[string]time.Duration) {
-	m.countPromotion(c, kind)
+// Promoted counts a promotion of a cluster, and takes how long each of its steps took. One that was asked for without a switchover, as by a
+// restart of the only member, is not counted: the primary did not fail.
+func (m *Metrics) Promoted(c *v1alpha1.MySQLCluster, kind string, asked bool, steps map[string]time.Duration) {
+	if !asked {
+		m.countPromotion(c, kind)
+	}
 	for step, took := range steps {
 		m.promotion.WithLabelValues(kind, step).Observe(max(took, 0).Seconds())
 	}

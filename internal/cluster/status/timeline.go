@@ -86,7 +86,7 @@ func (r *Reporter) reportPromotion(s *pass.Pass) {
 	}
 	r.Events.Eventf(s.Cluster, nil, kind, p.Kind, announce.Act, "%s in %s (detect %s, fence %s, promote %s, publish %s); %s",
 		words, p.Total, announce.OrDash(p.Detect), announce.OrDash(p.Fence), announce.OrDash(p.Promote), announce.OrDash(p.Publish), kept)
-	r.Metrics.Promoted(s.Cluster, p.Kind, map[string]time.Duration{
+	r.Metrics.Promoted(s.Cluster, p.Kind, t.Asked, map[string]time.Duration{
 		"detect": t.Noticed.Sub(t.Began()), "fence": t.Fenced.Sub(t.Noticed), "promote": t.Opened.Sub(t.Fenced),
 		"publish": t.Published.Sub(t.Opened), "total": t.Published.Sub(t.Began()),
 	})

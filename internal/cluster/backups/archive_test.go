@@ -105,3 +105,28 @@ func TestAnArchiveThatWasNotRead(t *testing.T) {
 		})
 	}
 }
+
+// TestNoBackupWhileARestoreRuns: a restore is a pause, and backups begin with the first primary.
+func TestNoBackupWhileARestoreRuns(t *testing.T) {
+	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}}
+	s.Cluster.Spec.Backup = &v1alpha1.BackupSpec{}
+	if BackupsPaused(s) {
+		t.Error("a new cluster pauses")
+	}
+	s.Cluster.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{}}
+	if !BackupsPaused(s) {
+		t.Error("a cluster that is being restored is backed up")
+	}
+	var records topology.ClusterRecord
+	records.Recovered = true
+	s.SetRecords(records)
+	s.Cluster.Status.Backup = &v1alpha1.BackupSummary{PausedSince: &metav1.Time{Time: time.Unix(1, 0)}}
+	if !BackupsPaused(s) {
+		t.Error("backups go on before there is a primary")
+	}
+	s.Plan.Primary = "orders-0"
+	s.Observed.Members = map[string]*topology.Member{"orders-0": {SQL: topology.SQL{Access: topology.AccessVerified, Writable: true}}}
+	if BackupsPaused(s) {
+		t.Error("the restore is over, there is a primary, and backups still pause")
+	}
+}

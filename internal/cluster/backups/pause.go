@@ -10,10 +10,10 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/window"
 )
 
-// BackupsPaused says whether no backup is due: the cluster hibernates, or somebody suspended them. After that they go on only when
-// there is a primary again, because Kubernetes then starts at once what was missed.
+// BackupsPaused says whether no backup is due: the cluster hibernates, is being restored, or somebody suspended them. After that they go on
+// only when there is a primary again, because Kubernetes then starts at once what was missed.
 func BackupsPaused(s *pass.Pass) bool {
-	if s.Cluster.Spec.Hibernate || s.Cluster.Spec.Backup.Suspend {
+	if s.Cluster.Spec.Hibernate || s.Cluster.Spec.Backup.Suspend || s.Recovering() {
 		return true
 	}
 	known := s.Cluster.Status.Backup

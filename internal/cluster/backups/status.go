@@ -79,7 +79,7 @@ func (r *Backups) judge(s *pass.Pass, summary *v1alpha1.BackupSummary, verified 
 	case summary.PausedSince != nil && s.Cluster.Spec.Backup.Suspend:
 		return metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "spec.backup.suspend is set: no backup is due" + newest
 	case summary.PausedSince != nil:
-		return metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "backups go on when the cluster has a primary again" + newest
+		return metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "no backup is due until the cluster has a primary" + newest
 	case overdue != "":
 		return metav1.ConditionUnknown, v1alpha1.ReasonBackupDue, madeUp + overdue
 	case unverified:

@@ -114,7 +114,7 @@ func (m *monitored) change(change func(*v1alpha1.MySQLClusterSpec)) {
 func (m *monitored) pass() (problems []string) {
 	m.t.Helper()
 	s := &pass.Pass{Cluster: m.cluster, Log: logr.Discard(), Cache: m.cache}
-	s.Keys.Authority = m.keys
+	s.Keys.Sign(m.keys)
 	must(m.t, m.r.monitoring.Ensure(m.t.Context(), s))
 	for _, p := range s.Result.Problems {
 		problems = append(problems, p.Message)
@@ -309,5 +309,28 @@ func TestForeignMonitors(t *testing.T) {
 	var now appsv1.Deployment
 	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(theirs), &now); apierrors.IsNotFound(err) || now.UID != theirs.UID || now.Spec.Template.Spec.Containers[0].Image != "other:1" {
 		t.Errorf("theirs was changed: %v", err)
+	}
+}
+
+// TestAnExporterThatDoesNotRunIsReported: its metrics are missing, and no alert is made of what is missing.
+func TestAnExporterThatDoesNotRunIsReported(t *testing.T) {
+	m := newMonitored(t)
+	m.change(func(spec *v1alpha1.MySQLClusterSpec) { spec.Monitoring = &v1alpha1.MonitoringSpec{} })
+	m.quiet()
+	for _, row := range []struct {
+		since    time.Duration
+		status   corev1.ConditionStatus
+		reported bool
+	}{{9 * time.Minute, corev1.ConditionFalse, false}, {11 * time.Minute, corev1.ConditionFalse, true}, {11 * time.Minute, corev1.ConditionTrue, false}} {
+		var d appsv1.Deployment
+		must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: m.cluster.Namespace, Name: "orders-metrics"}, &d))
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentAvailable, Status: row.status, Reason: "Test", LastTransitionTime: metav1.NewTime(m.clock.Now().Add(-row.since)), LastUpdateTime: metav1.NewTime(m.clock.Now()),
+		}}
+		must(t, kube.Status().Update(t.Context(), &d))
+		said := strings.Join(m.pass(), "; ")
+		if strings.Contains(said, "Deployment orders-metrics has had no available pod since") != row.reported {
+			t.Errorf("Available is %s for %s: %q", row.status, row.since, said)
+		}
 	}
 }

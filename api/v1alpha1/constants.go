@@ -319,6 +319,8 @@ const (
 	ReasonRollingStopped = "RollingChangeStopped"
 	// ReasonObjectRefused: the API server of Kubernetes refuses an object that the operator writes.
 	ReasonObjectRefused = "ObjectRefused"
+	// ReasonExporterUnavailable: the Deployment that exports the metrics and logs of the members has had no pod for some time.
+	ReasonExporterUnavailable = "ExporterUnavailable"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
 	ReasonCAInvalid = "CertificateAuthorityInvalid"
 )

@@ -60,6 +60,7 @@ var severities = map[string]Severity{
 	ReasonSnapshotsUnknown:          SeverityHint,
 	ReasonInstanceStatusUnknown:     SeverityHint,
 	ReasonReleaseKeysExpire:         SeverityHint,
+	ReasonExporterUnavailable:       SeverityHint,
 	ReasonDownloadMissing:           SeverityHint,
 	ReasonInsufficientCapacity:      SeverityHint,
 	ReasonQuotaExceeded:             SeverityHint,

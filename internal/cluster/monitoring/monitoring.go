@@ -4,6 +4,7 @@ package monitoring
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/podlogin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -47,14 +49,30 @@ func (r *Monitoring) Ensure(ctx context.Context, s *pass.Pass) error {
 	return nil
 }
 
+// unavailableFor is how long the exporter's Deployment may have no available pod: an image is pulled, a node drained.
+const unavailableFor = 10 * time.Minute
+
+// deploy keeps the Deployment, and reports one that has had no available pod for long: then there are no metrics that an alert could be
+// made of.
 func (r *Monitoring) deploy(ctx context.Context, s *pass.Pass, want *v1alpha1.MonitoringSpec) error {
 	image, err := r.Images.Operator()
 	if err != nil {
 		return err
 	}
 	ac := resources.Metrics(s.Cluster, want, image)
-	_, err = r.Objects.Aside(s, "Deployment "+*ac.Name, ac, func() error { return r.Objects.Apply(ctx, s, ac, *ac.Name, &appsv1.Deployment{}) })
-	return err
+	var deployment appsv1.Deployment
+	inTheWay, err := r.Objects.Aside(s, "Deployment "+*ac.Name, ac, func() error { return r.Objects.Apply(ctx, s, ac, *ac.Name, &deployment) })
+	if err != nil || inTheWay != nil {
+		return err
+	}
+	for _, c := range deployment.Status.Conditions {
+		if c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse && r.Clock.Since(c.LastTransitionTime.Time) > unavailableFor {
+			return &engine.Problem{Reason: v1alpha1.ReasonExporterUnavailable, After: engine.AfterWaiting, Message: fmt.Sprintf(
+				"Deployment %s has had no available pod since %s: the servers' metrics and logs are not exported, and no alert is made of them. kubectl describe pods -l %s=%s,%s=%s says why",
+				*ac.Name, c.LastTransitionTime.UTC().Format(time.RFC3339), v1alpha1.LabelCluster, s.Cluster.Name, v1alpha1.LabelComponent, resources.ComponentMetrics)}
+		}
+	}
+	return nil
 }
 
 // remove takes away what exports metrics. The Deployment goes last: while it is there, the rest may be.

@@ -25,11 +25,11 @@ func monitoringRows() []row {
 		wrong("an unknown log", `Unsupported value: "Audit"`, monitoring("logs", []any{"Audit"})),
 		wrong("a log twice", "Duplicate value", monitoring("logs", []any{"Slow", "Slow"})),
 		fine("the shortest interval", monitoring("interval", "10s")),
-		fine("the longest interval", monitoring("interval", "10m")),
-		wrong("a shorter interval", "must be a duration of whole seconds from 10s to 10m", monitoring("interval", "9s")),
+		fine("the longest interval", monitoring("interval", "4m")),
+		wrong("a shorter interval", "must be a duration of whole seconds from 10s to 4m", monitoring("interval", "9s")),
 		fine("an interval in another unit", monitoring("interval", "0.5m")),
-		wrong("a fraction of a second", "must be a duration of whole seconds from 10s to 10m", monitoring("interval", "10.5s")),
-		wrong("a longer interval", "must be a duration of whole seconds from 10s to 10m", monitoring("interval", "601s")),
+		wrong("a fraction of a second", "must be a duration of whole seconds from 10s to 4m", monitoring("interval", "10.5s")),
+		wrong("a longer interval", "must be a duration of whole seconds from 10s to 4m", monitoring("interval", "241s")),
 	}
 }
 

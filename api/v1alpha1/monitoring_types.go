@@ -33,12 +33,12 @@ type MonitoringSpec struct {
 	// +optional
 	Logs []MemberLog `json:"logs,omitzero"`
 
-	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 10m in whole seconds; 30s unless set. It is written into the PodMonitor;
+	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 4m in whole seconds; 30s unless set. It is written into the PodMonitor;
 	// a Prometheus that finds the pod in another way has an interval of its own.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) >= duration('10s') && duration(self) <= duration('10m') && duration(self).getMilliseconds() % 1000 == 0",message="must be a duration of whole seconds from 10s to 10m; for example 30s"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) >= duration('10s') && duration(self) <= duration('4m') && duration(self).getMilliseconds() % 1000 == 0",message="must be a duration of whole seconds from 10s to 4m; for example 30s"
 	// +optional
 	Interval *metav1.Duration `json:"interval,omitempty"`
 }

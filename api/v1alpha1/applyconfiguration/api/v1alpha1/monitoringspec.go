@@ -23,7 +23,7 @@ type MonitoringSpecApplyConfiguration struct {
 	// Logs are those that are printed, each entry as a line of JSON: the error log, the slow query log (see mysqld's slow_query_log and
 	// long_query_time), the general query log (general_log). Error and Slow unless set.
 	Logs []apiv1alpha1.MemberLog `json:"logs,omitempty"`
-	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 10m in whole seconds; 30s unless set. It is written into the PodMonitor;
+	// Interval is how often Prometheus is asked to scrape the pod, from 10s to 4m in whole seconds; 30s unless set. It is written into the PodMonitor;
 	// a Prometheus that finds the pod in another way has an interval of its own.
 	Interval *v1.Duration `json:"interval,omitempty"`
 }

@@ -34,7 +34,7 @@ type Identities struct {
 func (r *Identities) Identify(ctx context.Context, s *pass.Pass) error {
 	err := r.identifyAuthority(ctx, s)
 	if p := pass.AsProblem(err); p != nil && !p.Quiet() {
-		err = r.goOnWithout(ctx, s, p)
+		err = r.continueWithout(ctx, s, p)
 	}
 	if err == nil && s.Keys.Authority != nil {
 		err = r.identifyOperator(ctx, s)
@@ -85,9 +85,9 @@ func (r *Identities) identifyAuthority(ctx context.Context, s *pass.Pass) error 
 	return nil
 }
 
-// goOnWithout has the pass go on although the Secret with the CA cannot be used: with the CA as this process knows it, or with the
+// continueWithout continues the pass although the Secret with the CA cannot be used: with the CA as this process knows it, or with the
 // client certificate that is stored, which signs nothing. Without either it returns the problem, which ends the pass.
-func (r *Identities) goOnWithout(ctx context.Context, s *pass.Pass, problem *engine.Problem) error {
+func (r *Identities) continueWithout(ctx context.Context, s *pass.Pass, problem *engine.Problem) error {
 	aside := *problem
 	aside.Aside = true
 	if known := s.Cache.Identity.Authority; known != nil {

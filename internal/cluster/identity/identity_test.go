@@ -87,19 +87,19 @@ func (s *scene) identify(at time.Time, secrets ...client.Object) (*pass.Pass, er
 	return p, r.Identify(s.Context(), p)
 }
 
-// TestGoesOnWithoutTheAuthority: with the certificate that is stored the members can be asked, whatever became of the authority. Nothing
+// TestContinuesWithoutTheAuthority: with the certificate that is stored the members can be asked, whatever became of the authority. Nothing
 // is signed, and the loss is reported.
-func TestGoesOnWithoutTheAuthority(t *testing.T) {
+func TestContinuesWithoutTheAuthority(t *testing.T) {
 	s := newScene(t)
 	_, others := s.authorityOf("another cluster's UID")
 	ca := func(owned bool, content string) client.Object {
 		return s.secret("orders-ca", owned, map[string][]byte{resources.KeyCertificate: []byte(content)})
 	}
 	for name, row := range map[string]struct {
-		secrets []client.Object
-		at      time.Time
-		reason  string
-		goesOn  bool
+		secrets   []client.Object
+		at        time.Time
+		reason    string
+		continues bool
 	}{
 		"the Secret is gone":                       {[]client.Object{s.tls(s.identity)}, now, v1alpha1.ReasonCALost, true},
 		"it holds something else":                  {[]client.Object{s.tls(s.identity), ca(true, "something else")}, now, v1alpha1.ReasonCAInvalid, true},
@@ -111,7 +111,7 @@ func TestGoesOnWithoutTheAuthority(t *testing.T) {
 		"that is somebody else's, and no CA there": {[]client.Object{s.secret("orders-operator-tls", false, nil)}, now, v1alpha1.ReasonCALost, false},
 	} {
 		p, err := s.identify(row.at, row.secrets...)
-		if !row.goesOn {
+		if !row.continues {
 			if problem := engine.AsProblem(err); problem == nil || problem.Reason != row.reason {
 				t.Errorf("%s: the pass ends with %v, want %s", name, err, row.reason)
 			}

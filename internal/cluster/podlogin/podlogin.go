@@ -53,10 +53,10 @@ func (l *Logins) Certificate(ctx context.Context, s *pass.Pass, login Login) err
 	}
 	valid := secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) &&
 		s.Keys.Root.IsClients(login.Client, secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now)
-	switch {
-	case valid && (s.Keys.Unsigned != nil || !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now)):
+	switch unsigned := s.Keys.Authority == nil; {
+	case valid && (unsigned || !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now)):
 		return nil
-	case s.Keys.Unsigned != nil:
+	case unsigned:
 		return s.Keys.Unsigned
 	}
 	cert, key, err := s.Keys.Authority.IssueClient(login.Client, now)

@@ -404,7 +404,7 @@ func TestTheAccountOnlyReadsStatus(t *testing.T) {
 	}
 }
 
-// TestARefusedLoginIsNoSilence: a member that has not been given the account yet is told from one that does not answer.
+// TestARefusedLoginIsNoSilence: a member that has not been given the account yet is distinguished from one that does not answer.
 func TestARefusedLoginIsNoSilence(t *testing.T) {
 	stranger, err := pki.NewAuthority("another cluster's UID", "other", time.Now())
 	mysqltest.Must(t, err)

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
 // maxConfigLine is the length in bytes at which mysqld cuts off a line of an option file, less the longest name.
@@ -98,9 +97,6 @@ func validateSettings(spec map[string]string) error {
 		value := spec[name]
 		if !settingPattern.MatchString(name) {
 			return fmt.Errorf("setting %q is not the name of a system variable", name)
-		}
-		if d, _ := settings.Decide(name); d.Class == settings.Operators && !settings.InForce(name, value) {
-			return fmt.Errorf("setting %s: %s", name, d.Reason)
 		}
 		if !valuePattern.MatchString(value) || strings.TrimSpace(value) != value || len(value) > maxConfigLine {
 			return fmt.Errorf("the value of setting %s is not acceptable", name)

@@ -57,6 +57,9 @@ func markers() (ofSettings, ofSpec []string) {
 			ofSettings = append(ofSettings, g.marker())
 		}
 	}
+	for _, p := range pairs() {
+		ofSettings = append(ofSettings, p.marker())
+	}
 	for i, series := range Series {
 		ofSpec = append(ofSpec, missing(series, Series[1-i]))
 	}
@@ -90,6 +93,15 @@ func (g group) marker() string {
 	}
 	return fmt.Sprintf("// +kubebuilder:validation:XValidation:rule=%q,messageExpression=%q",
 		fmt.Sprintf("!self.exists(k, %s)", fails), fmt.Sprintf("'remove ' + self.filter(k, %s)[0] + ': %s'", fails, g.reason))
+}
+
+// marker refuses two settings that contradict each other.
+func (p pair) marker() string {
+	holds := fmt.Sprintf("!('%s' in self && '%s' in self)", p.ignored, p.other)
+	if p.rule != "" {
+		holds += " || " + fmt.Sprintf(p.rule, p.ignored, p.other)
+	}
+	return fmt.Sprintf("// +kubebuilder:validation:XValidation:rule=%q,message=%q", holds, p.message())
 }
 
 // familyRule leaves out the names that a decision of their own, or a longer family, takes out of the group's families.

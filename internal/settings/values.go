@@ -121,10 +121,33 @@ func InForce(name, value string) bool {
 	return slices.Contains(inForce()[name], strings.ToUpper(value))
 }
 
-// ForMembers returns those of the settings in spec.mysqld that are applied to members over SQL: without those that are in force
-// anyway, and those that are fixed when a cluster is made.
+// NotTaken returns those of the settings in a spec that are ignored, each with why. The API server refuses them: a spec holds one if it was
+// accepted before there was a rule against it.
+func NotTaken(spec map[string]string) map[string]string {
+	found := map[string]string{}
+	for name, value := range spec {
+		if err := Check(name, value); err != nil {
+			found[name] = err.Error()
+		}
+	}
+	for _, p := range pairs() {
+		if p.contradicts(spec) {
+			found[p.ignored] = p.message()
+		}
+	}
+	return found
+}
+
+// takenOf returns those of the settings in a spec that are not ignored, each under its canonical name.
+func takenOf(spec map[string]string) map[string]string {
+	ignored := NotTaken(spec)
+	return ByVariable(only(spec, func(name, _ string) bool { _, is := ignored[name]; return !is }))
+}
+
+// ForMembers returns those of the settings in spec.mysqld that are applied to members over SQL, by their canonical names: without those
+// that are in force anyway, those that are fixed when a cluster is made, and those that are ignored.
 func ForMembers(spec map[string]string) map[string]string {
-	return only(spec, func(name, value string) bool {
+	return only(takenOf(spec), func(name, value string) bool {
 		d, _ := Decide(name)
 		return d.Class != Creation && !InForce(name, value)
 	})
@@ -132,23 +155,23 @@ func ForMembers(spec map[string]string) map[string]string {
 
 // ForLaunch returns those of ForMembers that a member of a series starts with the first time: variables that SQL persists later and
 // that mysqld takes from its option file too. What it does not persist would be gone after a restart, and of a name that is unknown,
-// such as a component's, mysqld might take what only begins so. What Check refuses, which a spec may hold that was accepted by an
-// earlier version of the operator, is left to mysqld too: it answers over SQL, and would only fail to start here.
+// such as a component's, mysqld might take what only begins so.
 func ForLaunch(series string, spec map[string]string) map[string]string {
-	return only(ForMembers(spec), func(name, value string) bool {
+	return only(ForMembers(spec), func(name, _ string) bool {
 		fact, known := Facts(series, name)
-		return known && fact.Option && fact.Persistable && Check(name, value) == nil
+		return known && fact.Option && fact.Persistable
 	})
 }
 
 // AtCreation returns the settings in spec.mysqld that are fixed when a cluster is made.
 func AtCreation(spec map[string]string) map[string]string {
-	return only(spec, func(name, _ string) bool {
+	return only(takenOf(spec), func(name, _ string) bool {
 		d, _ := Decide(name)
 		return d.Class == Creation
 	})
 }
 
+// only returns a copy of the settings that are to be kept.
 func only(spec map[string]string, keep func(name, value string) bool) map[string]string {
 	kept := maps.Clone(spec)
 	maps.DeleteFunc(kept, func(name, value string) bool { return !keep(name, value) })

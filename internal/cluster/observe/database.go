@@ -15,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -109,6 +110,7 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 	}
 	m.SQL.Drifted, m.SQL.Misconfigured, m.SQL.Persisted = map[string]string{}, map[string]string{}, map[string]string{}
 	judgePinned(s, m, o)
+	o.Persisted = settings.ByVariable(o.Persisted)
 	for name, have := range o.Persisted {
 		want, wanted := s.Desired.Settings[name]
 		if expected, ok := s.Cache.Settings.Expected[m.Name][name]; ok {

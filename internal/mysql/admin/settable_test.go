@@ -47,6 +47,7 @@ func TestEverySettableVariableLasts(t *testing.T) {
 			}
 		}
 	}
+	want = settings.ForMembers(want)
 	if len(want) < 350 {
 		t.Fatalf("%d variables", len(want))
 	}
@@ -57,10 +58,15 @@ func TestEverySettableVariableLasts(t *testing.T) {
 	for name, why := range admin.RefusedSettings(err) {
 		t.Errorf("refused: %s: %v", name, why)
 	}
+	comparePersisted(t, want, m.Observe(ctx).Persisted)
 	pid := s.PID()
 	mysqltest.Must(t, m.Restart(ctx))
 	mysqltest.WaitFor(t, "the restart", func() bool { return s.PID() != 0 && s.PID() != pid && m.Observe(ctx).Access == mysql.AccessVerified })
 	compare(t, "after a restart", want, globals(t, mysqltest.Root(t, s)), adaptive)
+	comparePersisted(t, want, m.Observe(ctx).Persisted)
+	_, err = m.ApplySettings(ctx, nil, slices.Sorted(maps.Keys(want)), nil)
+	mysqltest.Must(t, err)
+	comparePersisted(t, nil, m.Observe(ctx).Persisted)
 	mysqltest.Must(t, farm.Discard(s))
 
 	launched, err := farm.Start(ctx, mysqld.Options{Settings: settings.ForLaunch(series, want)})
@@ -74,6 +80,22 @@ func compare(t *testing.T, when string, want, have map[string]string, except []s
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if !mysql.EqualSetting(want[name], have[name]) && !slices.Contains(except, name) {
 			t.Errorf("%s, %s is %q, want %q", when, name, have[name], want[name])
+		}
+	}
+}
+
+// comparePersisted reports what is persisted and not wanted, or the other way round: the operator would drop or set it in every pass. Of a
+// variable with two names both are.
+func comparePersisted(t *testing.T, want, persisted map[string]string) {
+	t.Helper()
+	if _, deprecated := persisted["slave_parallel_workers"]; deprecated != (len(want) > 0) {
+		t.Error("MySQL no longer persists a variable under both of its names")
+	}
+	have := settings.ByVariable(persisted)
+	compare(t, "persisted", want, have, nil)
+	for name := range have {
+		if _, wanted := want[name]; !wanted {
+			t.Errorf("%s=%s is persisted, and nobody wants it", name, have[name])
 		}
 	}
 }

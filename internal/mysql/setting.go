@@ -59,6 +59,13 @@ func expandSize(value string) (uint64, error) {
 	return n << shift, nil
 }
 
+// IsNumber says whether SettingLiteral makes a number of a value.
+func IsNumber(value string) bool {
+	literal, err := SettingLiteral(strings.TrimSpace(value))
+	_, isText := literal.(string)
+	return err == nil && !isText
+}
+
 // EqualSetting says whether a value as a user writes it and a value as MySQL shows it are the same:
 // sizes multiplied out, switches in any spelling, letter case ignored.
 func EqualSetting(want, have string) bool {

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -77,6 +78,20 @@ func SeriesOf(version string) string {
 func Facts(series, name string) (Fact, bool) {
 	fact, known := facts()[series][name]
 	return fact, known
+}
+
+// InRange says whether a number, or a size such as 5500M, lies within the range of a variable in some series; false if no range is known.
+func InRange(name, value string) bool {
+	number := float64(sizeOf(value))
+	if n, err := strconv.ParseFloat(value, 64); err == nil {
+		number = n
+	}
+	return slices.ContainsFunc(Series, func(series string) bool {
+		fact, _ := Facts(series, name)
+		lowest, noLowest := strconv.ParseFloat(fact.Lowest, 64)
+		highest, noHighest := strconv.ParseFloat(fact.Highest, 64)
+		return noLowest == nil && noHighest == nil && lowest <= number && number <= highest
+	})
 }
 
 // Names returns every name that a series knows, sorted.

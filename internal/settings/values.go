@@ -188,6 +188,14 @@ func CountsFromRestart(name string) bool {
 	return false
 }
 
+// pendingBlock is what MySQL keeps replica_pending_jobs_size_max in multiples of, in bytes.
+const pendingBlock = 1024
+
+// RoundsTo says whether a value of a variable that counts from a restart is another one that MySQL makes of it.
+func RoundsTo(name, value, have string) bool {
+	return name == "replica_pending_jobs_size_max" && sizeOf(value) != 0 && sizeOf(value)/pendingBlock*pendingBlock == sizeOf(have)
+}
+
 // Check says why spec.mysqld does not take a setting; nil if it does.
 func Check(name, value string) error {
 	reason, owned := Owned(name)

@@ -87,7 +87,7 @@ type setting struct {
 // Dynamic variables count at once; read-only ones, and dropped ones of which MySQL does not know what it would start with (see
 // startsAtOther), from the next restart on: restartNeeded says so. What is as wanted is not touched.
 // A setting that MySQL does not know, does not take, or would change to another value is left as it was, and makes the
-// error ErrSettingRefused, with one line for each; the others are applied. MySQL checks no size against the instance's
+// error ErrSettingRefused, with one line for each; the others are applied. A size that MySQL rounds is taken, as MySQL rounds it. MySQL checks no size against the instance's
 // memory (fact 25): nobody does. due, unless nil, is called once before the first change that counts only from a restart
 // on: its error ends it all. RefusedSettings tells from the error which were refused.
 func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string, due func(context.Context) error) (restartNeeded bool, err error) {
@@ -111,14 +111,13 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 			}
 			return due(ctx)
 		})
-		refused := misnamed
-		for _, name := range names {
+		refused, err := applyEach(names, func(name string) error {
 			restart, err := applySetting(ctx, s, name, want[name], present[name], announce)
 			restartNeeded = restartNeeded || restart
-			if err != nil && !errors.Is(err, mysql.ErrSettingRefused) {
-				return err
-			}
-			refused = append(refused, aboutSetting(name, err))
+			return err
+		})
+		if err != nil {
+			return err
 		}
 		for _, name := range drop {
 			if _, wanted := want[name]; wanted || !present[name].isPersisted {
@@ -131,9 +130,32 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 			}
 			restartNeeded = restartNeeded || restart
 		}
-		return errors.Join(refused...)
+		return errors.Join(slices.Concat(misnamed, refused)...)
 	})
 	return restartNeeded, err
+}
+
+// errLimited is in the error of a setting of which the server took another number, because of the value that another setting has.
+var errLimited = errors.New("the value of another setting limits it")
+
+// applyEach applies settings in their order, and those that another one limits once more after all others. It returns what was refused.
+func applyEach(names []string, apply func(name string) error) (refused []error, err error) {
+	for range 2 {
+		var limited []string
+		refused = slices.DeleteFunc(refused, func(err error) bool { return errors.Is(err, errLimited) })
+		for _, name := range names {
+			err := apply(name)
+			if err != nil && !errors.Is(err, mysql.ErrSettingRefused) {
+				return nil, err
+			}
+			if errors.Is(err, errLimited) {
+				limited = append(limited, name)
+			}
+			refused = append(refused, aboutSetting(name, err))
+		}
+		names = limited
+	}
+	return refused, nil
 }
 
 // refusedSetting is an ErrSettingRefused that says of which variable.
@@ -212,10 +234,15 @@ func applySetting(ctx context.Context, s *conn.Session, name, value string, is s
 	if !is.known {
 		return false, fmt.Errorf("%w: %s: this server has no such variable", mysql.ErrSettingRefused, name)
 	}
-	// With a global max_error_count of 0 a session has no warnings: see adjustment.
-	if err := s.Change(ctx, "settings/warnings", "SET SESSION max_error_count = 64"); err != nil {
+	// With a global max_error_count of 0 a session has no warnings, and a strict mode makes errors of some of them: see adjustment.
+	if err := s.Change(ctx, "settings/warnings", "SET SESSION max_error_count = 64, SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION'"); err != nil {
 		return false, err
 	}
+	defer func() {
+		if failed := s.Change(ctx, "settings/strict", "SET SESSION sql_mode = "+conn.SQLMode); failed != nil {
+			err = failed
+		}
+	}()
 	restart, static, err := persist(ctx, s, name, value, is, due)
 	if err != nil {
 		if conn.ServerErrorNumber(err) != 0 || errors.Is(err, mysql.ErrSettingRefused) {
@@ -223,19 +250,19 @@ func applySetting(ctx context.Context, s *conn.Session, name, value string, is s
 		}
 		return false, err
 	}
-	adjusted, err := adjustment(ctx, s)
-	if err != nil || adjusted == "" {
+	why, err := adjustment(ctx, s, name, value)
+	if err != nil || why == nil {
 		return restart, err
 	}
 	if err := revertSetting(ctx, s, name, is, static); err != nil {
 		return false, err
 	}
-	return false, fmt.Errorf("%w: %s=%s: %s", mysql.ErrSettingRefused, name, value, adjusted)
+	return false, fmt.Errorf("%w: %s=%s: %w", mysql.ErrSettingRefused, name, value, why)
 }
 
 // persist persists one setting, and says whether it is static and whether it counts only after a restart, which due is told before.
 func persist(ctx context.Context, s *conn.Session, name, value string, is setting, due func() error) (restart, static bool, err error) {
-	changes := !mysql.EqualSetting(value, is.current)
+	changes := !mysql.EqualSetting(value, is.current) && !settings.RoundsTo(name, value, is.current)
 	if restart = changes && settings.CountsFromRestart(name); restart {
 		if err := due(); err != nil {
 			return false, false, err
@@ -286,21 +313,40 @@ func dropSetting(ctx context.Context, s *conn.Session, name string, running bool
 	return restart, s.Change(ctx, "settings/reset-"+name, "RESET PERSIST IF EXISTS "+name)
 }
 
-// adjustment is what the server says when it took another value than it was given: a warning, not an error.
-func adjustment(ctx context.Context, s *conn.Session) (message string, err error) {
+// adjustment says why the server did not take a value that it has just persisted as another one; nil if it took it. A number within the
+// variable's range is only rounded, to a size that the server can have, unless the server says nothing of that: then another variable
+// limits it. Both are warnings, no errors.
+func adjustment(ctx context.Context, s *conn.Session, name, value string) (why, err error) {
 	const truncatedWrongValue = 1292
+	var truncated, all []string
 	err = s.Rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
 		var level, text string
 		var code int
 		if err := rows.Scan(&level, &code, &text); err != nil {
 			return err
 		}
+		all = append(all, strings.TrimSpace(text))
 		if code == truncatedWrongValue {
-			message = strings.TrimSpace(text)
+			truncated = append(truncated, strings.TrimSpace(text))
 		}
 		return nil
 	})
-	return message, err
+	if err != nil {
+		return nil, err
+	}
+	after, err := readSettings(ctx, s, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	persisted := after[name].persisted
+	numbers := mysql.IsNumber(value) && mysql.IsNumber(persisted)
+	switch {
+	case len(truncated) > 0 && (!numbers || !settings.InRange(name, value)):
+		return errors.New(strings.Join(truncated, "; ")), nil
+	case len(truncated) > 0 || !numbers || mysql.EqualSetting(value, persisted):
+		return nil, nil
+	}
+	return fmt.Errorf("MySQL takes %s: %w: %s", persisted, errLimited, strings.Join(all, "; ")), nil
 }
 
 // revertSetting restores a variable to what it was, persisted and, unless it is static and was not touched, present.

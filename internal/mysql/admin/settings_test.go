@@ -206,6 +206,65 @@ func TestApplySettings(t *testing.T) {
 	mysqltest.WantError(t, m[0].Restart(ctx), mysql.ErrWritable)
 }
 
+// TestSettingsThatLimitEachOther are applied whatever their order, or refused with the reason; what MySQL made of them is not kept.
+func TestSettingsThatLimitEachOther(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	db := mysqltest.Root(t, w.Servers[2])
+	reset := func() {
+		for _, statement := range []string{"RESET PERSIST", "SET GLOBAL innodb_io_capacity_max = 2000", "SET GLOBAL innodb_io_capacity = 200", "SET GLOBAL innodb_io_capacity_max = 400"} {
+			mysqltest.Exec(t, db, statement)
+		}
+	}
+	reset()
+	defer reset()
+	is := func() string {
+		return mysqltest.Value(t, db, "SELECT CONCAT(@@innodb_io_capacity, ' ', @@innodb_io_capacity_max)")
+	}
+	_, err := m[2].ApplySettings(ctx, map[string]string{"innodb_io_capacity": "4000", "innodb_io_capacity_max": "6000"}, nil, nil)
+	mysqltest.Must(t, err)
+	if is() != "4000 6000" {
+		t.Errorf("in force is %s", is())
+	}
+	_, err = m[2].ApplySettings(ctx, map[string]string{"innodb_io_capacity": "7000", "back_log": "70"}, nil, nil)
+	mysqltest.WantError(t, err, mysql.ErrSettingRefused)
+	if why := err.Error(); !strings.Contains(why, "MySQL takes 6000") || !strings.Contains(why, "innodb_io_capacity_max") {
+		t.Errorf("refused: %s", why)
+	}
+	if persisted := m[2].Observe(ctx).Persisted; is() != "4000 6000" || persisted["innodb_io_capacity"] != "4000" || persisted["back_log"] != "70" {
+		t.Errorf("after the refusal %s, persisted %v", is(), persisted)
+	}
+}
+
+// TestSizesThatMySQLRounds are applied as it rounds them, unless they are beyond its range.
+func TestSizesThatMySQLRounds(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[2]), "RESET PERSIST")
+	defer mysqltest.Exec(t, mysqltest.Root(t, w.Servers[2]), "RESET PERSIST")
+	_, err := m[2].ApplySettings(ctx, map[string]string{"max_allowed_packet": "2097153", "innodb_buffer_pool_size": "12345678"}, nil, nil)
+	mysqltest.Must(t, err)
+	persisted := m[2].Observe(ctx).Persisted
+	if persisted["max_allowed_packet"] != "2097152" || persisted["innodb_buffer_pool_size"] == "" || persisted["innodb_buffer_pool_size"] == "12345678" {
+		t.Errorf("persisted %v", persisted)
+	}
+	_, err = m[2].ApplySettings(ctx, map[string]string{"max_allowed_packet": "2G"}, nil, nil)
+	mysqltest.WantError(t, err, mysql.ErrSettingRefused)
+	if got := m[2].Observe(ctx).Persisted["max_allowed_packet"]; got != "2097152" {
+		t.Errorf("after the refusal %s is persisted", got)
+	}
+
+	// The second time it is a new operator, which does not know what became of the value.
+	due := 0
+	for range 2 {
+		_, err = m[2].ApplySettings(ctx, map[string]string{"replica_pending_jobs_size_max": "16800001"}, nil, func(context.Context) error { due++; return nil })
+		mysqltest.Must(t, err)
+	}
+	if got := m[2].Observe(ctx).Persisted["replica_pending_jobs_size_max"]; due != 1 || got != "16799744" {
+		t.Errorf("%s is persisted, and %d restarts are due", got, due)
+	}
+}
+
 // TestSettingOfTheOperatorsOwn: one that somebody persisted by hand is taken out, and counts on; its default would open a replica.
 func TestSettingOfTheOperatorsOwn(t *testing.T) {
 	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))

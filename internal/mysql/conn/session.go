@@ -79,9 +79,12 @@ const unlimited = "18446744073709551615"
 const WholeReads = "SET SESSION sql_select_limit = " + unlimited + ", SESSION max_join_size = " + unlimited +
 	", SESSION sql_big_selects = 1, SESSION sql_safe_updates = 0, SESSION max_execution_time = 0"
 
+// SQLMode is that of a session, as SQL writes it.
+const SQLMode = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+
 // sessionSettings make a session independent of what users set globally: quoting rules, time zone, lock waits, limits.
 var sessionSettings = map[string]string{
-	"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+	"sql_mode":                 SQLMode,
 	"time_zone":                "'+00:00'",
 	"autocommit":               "1",
 	"transaction_read_only":    "0",

@@ -97,3 +97,29 @@ func TestWhatIsPinnedIsOwned(t *testing.T) {
 		}
 	}
 }
+
+// TestGoAndTheAPIServerAgreeOnPairsOfSettings: two settings that contradict each other are refused together, and each alone is taken.
+func TestGoAndTheAPIServerAgreeOnPairsOfSettings(t *testing.T) {
+	api := api(t)
+	for _, spec := range []map[string]any{
+		{"log_slow_slave_statements": "ON", "log_slow_replica_statements": "ON"}, {"log_slow_slave_statements": "ON"},
+		{"character_set_server": "latin1", "collation_server": "utf8mb4_bin"}, {"character_set_server": "latin1"}, {"collation_server": "utf8mb4_bin"},
+		{"character_set_server": "UTF8", "collation_server": "utf8mb3_bin"}, {"character_set_server": "utf8", "collation_server": "utf8mb4_bin"},
+		{"character_set_database": "binary", "collation_database": "binary"}, {"character_set_connection": "latin2", "collation_connection": "latin1_bin"},
+	} {
+		plain := map[string]string{}
+		for name, value := range spec {
+			plain[name] = fmt.Sprint(value)
+		}
+		err := api.Create(t.Context(), cluster(t, "orders", set("mysqld", spec)), client.DryRunAll)
+		ignored := settings.NotTaken(plain)
+		if (err == nil) != (len(ignored) == 0) {
+			t.Errorf("%v: settings says %v, the API server said: %v", spec, ignored, err)
+		}
+		for _, why := range ignored {
+			if !strings.Contains(err.Error(), why) {
+				t.Errorf("%v: settings says %s, the API server said: %v", spec, why, err)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // pair is two settings that contradict each other in one spec.
@@ -27,13 +28,26 @@ func (p pair) contradicts(spec map[string]string) bool {
 
 func (p pair) message() string { return fmt.Sprintf("%s and %s %s", p.ignored, p.other, p.words) }
 
-// pairs are the settings of which one variable has two names.
+// pairs are a variable's two names, and the character sets with the collations that set them too.
 func pairs() []pair {
 	var all []pair
+	for _, of := range []string{"server", "database", "connection"} {
+		all = append(all, pair{
+			ignored: "character_set_" + of, other: "collation_" + of, agrees: isOfCharacterSet,
+			rule:  "(self['%[2]s'] + '_').lowerAscii().replace('utf8_', 'utf8mb3_').startsWith((self['%[1]s'] + '_').lowerAscii().replace('utf8_', 'utf8mb3_'))",
+			words: "contradict each other: a collation sets its character set too, with which its name begins. Keep the collation alone, or change one of them",
+		})
+	}
 	for _, old := range slices.Sorted(maps.Keys(aliases())) {
 		if _, owned := Owned(old); !owned {
 			all = append(all, pair{ignored: old, other: aliases()[old], words: "are one variable: keep " + aliases()[old]})
 		}
 	}
 	return all
+}
+
+// isOfCharacterSet says whether a collation is one of a character set. utf8 is another name of utf8mb3.
+func isOfCharacterSet(characterSet, collation string) bool {
+	present := func(name string) string { return strings.ReplaceAll(strings.ToLower(name+"_"), "utf8_", "utf8mb3_") }
+	return strings.HasPrefix(present(collation), present(characterSet))
 }

@@ -53,3 +53,24 @@ func TestWhatIsNotTakenIsIgnored(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestCharacterSetsAndCollations: where they contradict each other the collation counts, which sets both.
+func TestCharacterSetsAndCollations(t *testing.T) {
+	for _, row := range []struct {
+		set, collation string
+		agree          bool
+	}{
+		{"latin1", "utf8mb4_bin", false}, {"utf8mb4", "utf8mb3_general_ci", false}, {"utf8", "utf8mb4_bin", false}, {"latin1", "latin2_bin", false},
+		{"latin1", "latin1_bin", true}, {"UTF8MB4", "utf8mb4_0900_ai_ci", true}, {"utf8", "utf8mb3_bin", true}, {"utf8mb3", "utf8_general_ci", true}, {"binary", "binary", true},
+	} {
+		for _, of := range []string{"server", "database", "connection"} {
+			spec := map[string]string{"character_set_" + of: row.set, "collation_" + of: row.collation}
+			if got := len(ForMembers(spec)) == 2; got != row.agree {
+				t.Errorf("%s with %s: members get %v", row.set, row.collation, ForMembers(spec))
+			}
+			if ForMembers(spec)["collation_"+of] != row.collation {
+				t.Errorf("%s with %s: members get %v", row.set, row.collation, ForMembers(spec))
+			}
+		}
+	}
+}

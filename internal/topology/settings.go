@@ -28,8 +28,7 @@ func (p *settings) configure() {
 			continue
 		}
 		if len(m.SQL.Drifted) > 0 {
-			p.retry(waitMySQL, PinSettings{m.Name, m.SQL.Drifted})
-			continue
+			p.retry(waitMySQL, PinSettings{m.Name, m.SQL.Drifted}) // what else is wanted is applied beside it
 		}
 		p.judgeStart(m)
 		p.reportRefused(m)

@@ -106,6 +106,17 @@ func TestSettingThatWasRefusedHoldsNothingUp(t *testing.T) {
 	}
 }
 
+// TestDriftHoldsNoOtherSettingUp: what was changed on the running server is put back, and what else is wanted is applied beside it.
+func TestDriftHoldsNoOtherSettingUp(t *testing.T) {
+	s := settingsScene(map[string]string{"max_heap_table_size": "1048576", "max_connections": "200"})
+	m := s.member(1)
+	delete(m.SQL.Persisted, "max_connections")
+	m.SQL.Drifted = map[string]string{"max_heap_table_size": "1048576"}
+	if _, actions := s.plan(); actions != "put max_heap_table_size of orders-1 back; apply max_connections to orders-1" {
+		t.Errorf("planned %q", actions)
+	}
+}
+
 // TestSettingsThatMakeMysqldBlind: it starts, but performance_schema is off, and it is no voter then.
 func TestSettingsThatMakeMysqldBlind(t *testing.T) {
 	s := settingsScene(map[string]string{"performance_schema_digests_size": "1048576"})

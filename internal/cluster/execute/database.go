@@ -127,7 +127,7 @@ func (m sqlMember) PinSettings(ctx context.Context, a topology.PinSettings) erro
 	if err := m.Member.PinSettings(ctx, a.Settings); err != nil {
 		return err
 	}
-	m.s.Cache.Settings.PutBack(a.Member, a.Settings)
+	m.s.Cache.Settings.PutBack(a.Member, a.Settings, m.r.Clock.Now())
 	return nil
 }
 

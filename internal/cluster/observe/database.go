@@ -127,7 +127,7 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 		m.SQL.RestartPending = o.StartedAt.Unix() < s.Cache.RestartDue(m.Name, due, r.Clock.Now())
 	}
 	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.Recovering() { // what restores sets some for itself
-		judgeDrift(s, m, o)
+		r.judgeDrift(s, m, o)
 	}
 	m.SQL.Refused = r.refusals(s, m)
 	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
@@ -166,8 +166,8 @@ func judgePinned(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. Three are left as they are: one
 // that did not stay as it was put back, because mysqld makes another value of it or takes none before a restart; a limit of connections
-// that was raised to let replicas in; and a variable whose component is no longer there.
-func judgeDrift(s *pass.Pass, m *topology.Member, o mysql.Observation) {
+// that was raised to let replicas in; and a variable whose component is no longer there. One that is changed again each time counts as refused.
+func (r *Database) judgeDrift(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 	for name, want := range s.Desired.Settings {
 		key, persisted := m.Name+" "+name, o.Persisted[name]
 		have, known := o.Settings[name]
@@ -179,7 +179,16 @@ func judgeDrift(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 		if s.Cache.Settings.Kept[key] == persisted+"\x00" {
 			s.Cache.Settings.Kept[key] += have
 		}
-		if s.Cache.Settings.Kept[key] != persisted+"\x00"+have {
+		if s.Cache.Settings.Kept[key] == persisted+"\x00"+have {
+			continue
+		}
+		now := r.Clock.Now()
+		always, again := s.Cache.Settings.Returns(m.Name, name, now)
+		if always {
+			why := fmt.Errorf("it is %s again each time that it is put back; another setting or a client changes it", have)
+			s.Cache.Settings.RefuseSettings(m.Name, s.Desired.Settings, map[string]error{name: why}, now)
+		}
+		if again {
 			m.SQL.Drifted[name] = persisted
 		}
 	}

@@ -1,7 +1,11 @@
 package observe
 
 import (
+	"strings"
 	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -35,11 +39,53 @@ func TestWhatHasDrifted(t *testing.T) {
 			}
 			m := &topology.Member{Name: member, SQL: topology.SQL{Variables: topology.Variables{Persisted: settings, Drifted: map[string]string{}}}}
 			for range 2 { // a second look says the same
-				judgeDrift(s, m, mysql.Observation{Settings: tc.running, Persisted: settings})
+				(&Database{Ports: &pass.Ports{Clock: clocktesting.NewFakeClock(time.Now())}}).judgeDrift(s, m, mysql.Observation{Settings: tc.running, Persisted: settings})
 				if drifted := m.SQL.Drifted[name] == "200"; drifted != tc.drifted {
 					t.Errorf("drifted: %v", m.SQL.Drifted)
 				}
 			}
 		})
+	}
+}
+
+// TestADriftThatReturns is put back a few times, and then once in five minutes. It is reported until it stays away.
+func TestADriftThatReturns(t *testing.T) {
+	const name, member = "character_set_server", "orders-0"
+	clock := clocktesting.NewFakeClock(time.Now())
+	r := &Database{Ports: &pass.Ports{Clock: clock}}
+	settings := map[string]string{name: "latin1"}
+	s := &pass.Pass{Cache: pass.NewCache("")}
+	s.Desired.Settings = settings
+	putBack, reported := 0, 0
+	follow := func(passes int, drifts bool) {
+		putBack, reported = 0, 0
+		for i := range passes {
+			clock.Step(time.Second)
+			running := map[string]string{name: "latin1"}
+			if drifts && i%2 == 0 { // it stays for a moment
+				running[name] = "utf8mb4"
+			}
+			m := &topology.Member{Name: member, SQL: topology.SQL{Access: topology.AccessVerified}}
+			r.judgeSettings(s, m, mysql.Observation{Settings: running, Persisted: settings})
+			if m.SQL.Drifted[name] != "" {
+				putBack++
+				s.Cache.Settings.PutBack(member, map[string]string{name: m.SQL.Drifted[name]}, clock.Now())
+			}
+			if strings.Contains(m.SQL.Refused[name].Why, "it is utf8mb4 again") {
+				reported++
+			}
+		}
+	}
+	if follow(290, true); putBack != 5 || reported < 270 {
+		t.Errorf("put back %d times, reported in %d passes of 290", putBack, reported)
+	}
+	if follow(600, true); putBack != 2 || reported != 600 {
+		t.Errorf("put back %d times in ten minutes, reported in %d passes of 600", putBack, reported)
+	}
+	if follow(1200, false); putBack != 0 || reported < 290 || reported > 310 {
+		t.Errorf("put back %d times and reported in %d passes after it stays", putBack, reported)
+	}
+	if follow(6, true); putBack != 3 || reported != 0 {
+		t.Errorf("put back %d times and reported in %d passes of a drift long after", putBack, reported)
 	}
 }

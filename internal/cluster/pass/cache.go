@@ -148,7 +148,7 @@ func NewCache(uid string) *Cache {
 		Requests: engine.NewRequests(),
 		Settings: settingCache{
 			Expected: map[string]map[string]string{}, Taken: map[string]string{}, refused: map[string]map[string]refusedSetting{}, Kept: map[string]string{},
-			StartErrors: map[string]string{}, restartsAhead: map[string]futureRestart{},
+			putBack: map[string]putBack{}, StartErrors: map[string]string{}, restartsAhead: map[string]futureRestart{},
 		},
 		Published: publishedCache{Objects: map[string]Applied{}},
 		Told:      ToldCache{announced: map[string]time.Time{}},

@@ -13,6 +13,9 @@ const (
 	// SettingPauseMost. Another value is tried at once.
 	SettingPause     = 30 * time.Second
 	SettingPauseMost = 5 * time.Minute
+	// returnLimit is how often a setting is put back that was changed again within SettingPauseMost each time. From then on it is put
+	// back once in that time.
+	returnLimit = 5
 )
 
 // settingCache is the outcome of changes to settings. Actions of several members use it in parallel.
@@ -26,6 +29,8 @@ type settingCache struct {
 	RefusedPassword RefusedPassword
 	// Kept is what became of a setting of a member that was put back and did not stay: it is not put back again.
 	Kept map[string]string
+	// putBack says how often each setting of a member was put back.
+	putBack map[string]putBack
 	// StartErrors are what mysqld said when it did not start, of members that run without their persisted settings.
 	StartErrors map[string]string
 	// restartsAhead are the restarts that are due in the future, by member.
@@ -39,13 +44,34 @@ func (c *settingCache) Expect(member string, settings map[string]string) {
 	c.Expected[member] = maps.Clone(settings)
 }
 
-// PutBack notes the values that variables of a member were put back to.
-func (c *settingCache) PutBack(member string, settings map[string]string) {
+// putBack says how often a setting was put back without a longer pause, and when last.
+type putBack struct {
+	times int
+	last  time.Time
+}
+
+// PutBack records the values that variables of a member were put back to.
+func (c *settingCache) PutBack(member string, settings map[string]string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, value := range settings {
-		c.Kept[member+" "+name] = value + "\x00"
+		key := member + " " + name
+		c.Kept[key] = value + "\x00"
+		was := c.putBack[key]
+		if now.Sub(was.last) > 2*SettingPauseMost {
+			was.times = 0
+		}
+		c.putBack[key] = putBack{was.times + 1, now}
 	}
+}
+
+// Returns says of a setting that was changed whether that happens each time that it is put back, and whether it is put back now.
+func (c *settingCache) Returns(member, name string, now time.Time) (always, again bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.putBack[member+" "+name]
+	always = was.times >= returnLimit && now.Sub(was.last) <= 2*SettingPauseMost
+	return always, !always || now.Sub(was.last) >= SettingPauseMost
 }
 
 // refusedSetting is a value that a member's mysqld did not take.

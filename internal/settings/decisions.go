@@ -102,9 +102,9 @@ func around() []group {
 		},
 		{
 			class:  Operators,
-			reason: "the operator reads the Performance Schema to find who is connected and what stands in the way of a switchover; change its consumers and instruments with SQL, in performance_schema.setup_consumers and setup_instruments",
+			reason: "the operator reads the Performance Schema to find who is connected, what stands in the way of a switchover and whose commit waits; change its consumers and instruments with SQL, in performance_schema.setup_consumers and setup_instruments",
 			names: `performance_schema_max_metadata_locks performance_schema_max_thread_instances performance_schema_max_thread_classes
-				performance_schema_logger performance_schema_meter`,
+				performance_schema_max_stage_classes performance_schema_max_file_classes performance_schema_logger performance_schema_meter`,
 			families: []string{"performance_schema_instrument", "performance_schema_consumer"},
 		},
 		{
@@ -299,13 +299,13 @@ const settable = `
 	performance_schema_events_transactions_history_size performance_schema_events_waits_history_long_size
 	performance_schema_events_waits_history_size performance_schema_hosts_size performance_schema_max_cond_classes
 	performance_schema_max_cond_instances performance_schema_max_digest_length performance_schema_max_digest_sample_age
-	performance_schema_max_file_classes performance_schema_max_file_handles performance_schema_max_file_instances
+	performance_schema_max_file_handles performance_schema_max_file_instances
 	performance_schema_max_index_stat performance_schema_max_logger_classes performance_schema_max_memory_classes
 	performance_schema_max_meter_classes performance_schema_max_metric_classes performance_schema_max_mutex_classes
 	performance_schema_max_mutex_instances performance_schema_max_prepared_statements_instances
 	performance_schema_max_program_instances performance_schema_max_rwlock_classes performance_schema_max_rwlock_instances
 	performance_schema_max_socket_classes performance_schema_max_socket_instances performance_schema_max_sql_text_length
-	performance_schema_max_stage_classes performance_schema_max_statement_classes performance_schema_max_statement_stack
+	performance_schema_max_statement_classes performance_schema_max_statement_stack
 	performance_schema_max_table_handles performance_schema_max_table_instances performance_schema_max_table_lock_stat
 	performance_schema_session_connect_attrs_size performance_schema_setup_actors_size performance_schema_setup_objects_size
 	performance_schema_show_processlist performance_schema_users_size preload_buffer_size print_identified_with_as_hex

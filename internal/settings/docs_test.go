@@ -32,6 +32,9 @@ func table() string {
 	for _, v := range values() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(strings.Fields(v.names), "`, `"), v.words)
 	}
+	for _, p := range pairs() {
+		fmt.Fprintf(&b, "| `%s` beside `%s` | %s |\n", p.ignored, p.other, p.words)
+	}
 	b.WriteString(beforeReasons)
 	var reasons []string
 	for _, g := range decisions() {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
@@ -310,4 +313,37 @@ func TestDisconnectClients(t *testing.T) {
 		t.Errorf("%s %s", o.Access, o.Reason)
 	}
 	mysqltest.Must(t, m[0].SetSourceWait(ctx, true, 1)) // the operator's session held its lock all the time
+}
+
+// TestSessionsWithoutStages: with no room for stages the Performance Schema does not say what a session does, such as that its commit waits
+// for an acknowledgement, by which such a session is left alone. So that room is no user's to take.
+func TestSessionsWithoutStages(t *testing.T) {
+	const size = "performance_schema_max_stage_classes"
+	if settings.Check(size, "0") == nil {
+		t.Error("spec.mysqld takes it")
+	}
+	w := mysqltest.TheWorld(t)
+	for value, state := range map[string]string{"0": "", "175": "User sleep"} {
+		s, err := w.Farm.Start(t.Context(), mysqld.Options{Settings: map[string]string{size: value}})
+		mysqltest.Must(t, err)
+		db := mysqltest.Root(t, s)
+		sleeper, err := mysqltest.Root(t, s).Conn(t.Context())
+		mysqltest.Must(t, err)
+		var id string
+		mysqltest.Must(t, sleeper.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
+		var slept sync.WaitGroup
+		slept.Go(func() { _, _ = sleeper.ExecContext(t.Context(), "SELECT SLEEP(60)") })
+		of := func(column string) string {
+			return mysqltest.Value(t, db, "SELECT "+column+" FROM performance_schema.threads WHERE PROCESSLIST_ID = "+id)
+		}
+		mysqltest.WaitFor(t, "the statement", func() bool {
+			return of("PROCESSLIST_COMMAND") == "Query" && (value == "0" || of("PROCESSLIST_STATE") != "executing")
+		})
+		if got := of("PROCESSLIST_STATE"); got != state {
+			t.Errorf("with %s stages its state is %q, want %q", value, got, state)
+		}
+		mysqltest.Exec(t, db, "KILL "+id)
+		slept.Wait()
+		mysqltest.Must(t, w.Farm.Discard(s))
+	}
 }

@@ -23,7 +23,7 @@ type StorageSpecApplyConfiguration struct {
 	// IOPS of each volume. gp3: 3000 (the default) to 80000, above 3000 at most 500 for each GiB.
 	// io2: required, 100 to 256000, at most 1000 for each GiB.
 	IOPS *int32 `json:"iops,omitempty"`
-	// Throughput of each gp3 volume in MiB/s: 125 (EC2's default) to 2000, at most a quarter of its IOPS.
+	// Throughput of each gp3 volume in MiB/s: 125 (the default) to 2000, at most a quarter of its IOPS.
 	Throughput *int32 `json:"throughput,omitempty"`
 	// Encrypted, true unless set, has EBS encrypt the volumes, and the instances' root volumes. It cannot be changed.
 	Encrypted *bool `json:"encrypted,omitempty"`

@@ -42,6 +42,9 @@ const (
 	// AnnotationHandOverTo names, on a Secret that a person made under the name <cluster>-app, the cluster that is to have it: its
 	// password becomes that of the application's owner, and it goes with the cluster.
 	AnnotationHandOverTo = Prefix + "hand-over-to"
+	// AnnotationTakeOverAccount names, on a cluster, the account of spec.database.owner that somebody else made: the operator may give it
+	// the password of Secret <cluster>-app, unlock it and grant it the database.
+	AnnotationTakeOverAccount = Prefix + "take-over-account"
 	// AnnotationReleased is set by the operator on a cluster that is being deleted and has nothing left in EC2, before it lets go of
 	// the Secret with the credentials. It counts only when that Secret is gone.
 	AnnotationReleased = Prefix + "released"

@@ -30,6 +30,8 @@ var (
 	ErrSettingRefused = errors.New("setting refused")
 	// ErrPasswordRefused: MySQL does not take the password, for what it is: it is one of those before, too weak, or too long.
 	ErrPasswordRefused = errors.New("password refused")
+	// ErrAccountNotOurs: an account of the name that the operator is to make is there, and somebody else made it.
+	ErrAccountNotOurs = errors.New("account of somebody else")
 	// ErrClientsRefused: the server takes the operator's writes and turns those of clients away.
 	ErrClientsRefused = errors.New("the server refuses clients")
 	// ErrJoinNotReady: the member has not written its certificate request yet.

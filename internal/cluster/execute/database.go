@@ -159,20 +159,38 @@ func (m sqlMember) EnsureDatabase(ctx context.Context) error {
 	if s.Cluster.Recovery() != nil && s.Records().Database == "" {
 		retain = 0 // the password that came with the data is another cluster's
 	}
-	outcome, err := m.Member.EnsureDatabase(ctx, admin.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.Keys.Password, Retain: retain})
-	if errors.Is(err, mysql.ErrPasswordRefused) {
-		p := &engine.Problem{Reason: v1alpha1.ReasonPasswordRefused, After: engine.AfterPerson, PauseFrom: pass.SettingPause, Pause: pass.SettingPause, Cause: err,
-			Message: fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, resources.NamesOf(s.Cluster.Name).App)}
-		s.Cache.Settings.RefusedPassword = pass.RefusedPassword{Key: observe.DatabaseKey(s), Problem: p, At: m.r.Clock.Now()}
+	outcome, err := m.Member.EnsureDatabase(ctx, admin.Database{
+		Name: d.Name, Owner: d.OwnerName(), Password: s.Keys.Password, Retain: retain, Cluster: s.UID(), TakeOver: observe.MayTakeOver(s),
+	})
+	if p := refusedDatabase(s, err); p != nil {
+		s.Cache.Settings.RefusedDatabase = pass.RefusedDatabase{Key: observe.DatabaseRequest(s), Problem: p, At: m.r.Clock.Now()}
 		return p
 	}
 	if err != nil {
 		return err
 	}
 	return s.Stored.Save(ctx, func(records *topology.ClusterRecord) {
-		records.Database, records.PasswordUntil = observe.DatabaseKey(s), 0
+		records.Database, records.PasswordUntil = observe.DatabaseRecord(s), 0
 		if outcome.Retained > 0 {
 			records.PasswordUntil = m.r.Clock.Now().Add(outcome.Retained).Unix() + 1
 		}
 	})
+}
+
+// refusedDatabase is the problem of what only a person can put right of the application's account; nil for any other error.
+func refusedDatabase(s *pass.Pass, err error) *engine.Problem {
+	p := &engine.Problem{After: engine.AfterPerson, PauseFrom: pass.SettingPause, Pause: pass.SettingPause, Cause: err}
+	secret, owner := resources.NamesOf(s.Cluster.Name).App, s.Cluster.Spec.Database.OwnerName()
+	switch {
+	case errors.Is(err, mysql.ErrPasswordRefused):
+		p.Reason = v1alpha1.ReasonPasswordRefused
+		p.Message = fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, secret)
+	case errors.Is(err, mysql.ErrAccountNotOurs):
+		p.Reason = v1alpha1.ReasonForeignResource
+		p.Message = fmt.Sprintf("the account '%s'@'%%' is there already, and the operator did not make it: it is left as it is. Put its password into the key %s of Secret %s, "+
+			"or let the operator give it that of the Secret: kubectl annotate nmysql %s %s=%[1]s", owner, resources.KeyPassword, secret, s.Cluster.Name, v1alpha1.AnnotationTakeOverAccount)
+	default:
+		return nil
+	}
+	return p
 }

@@ -99,7 +99,7 @@ func (r *Database) Member(s *pass.Pass, name string) (*admin.Member, error) {
 // time.
 func databaseReady(s *pass.Pass, now time.Time) bool {
 	until := s.Records().PasswordUntil
-	return s.Records().Database == DatabaseKey(s) && (until == 0 || now.Before(time.Unix(until, 0)))
+	return s.Records().Database == DatabaseRecord(s) && (until == 0 || now.Before(time.Unix(until, 0)))
 }
 
 // judgeSettings compares a member's variables with the pinned ones and with the spec, and its certificate with the

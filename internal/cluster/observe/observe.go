@@ -49,6 +49,25 @@ func DatabaseKey(s *pass.Pass) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// DatabaseRequest identifies what EnsureDatabase is asked for: DatabaseKey, and whether it may take over an account.
+func DatabaseRequest(s *pass.Pass) string {
+	return DatabaseKey(s) + "/" + s.Cluster.Annotations[v1alpha1.AnnotationTakeOverAccount]
+}
+
+// ownedRecord follows the DatabaseKey in the record of a database whose owner carries the mark of its cluster.
+const ownedRecord = "/owned"
+
+// DatabaseRecord is the record of a database that is as it is wanted.
+func DatabaseRecord(s *pass.Pass) string { return DatabaseKey(s) + ownedRecord }
+
+// MayTakeOver says whether the application's account becomes the cluster's own whoever made it: a person allows it, it came with the
+// data that the cluster begins with, or it is recorded as made by an operator that did not mark it.
+func MayTakeOver(s *pass.Pass) bool {
+	recorded := s.Records().Database
+	return s.Cluster.Annotations[v1alpha1.AnnotationTakeOverAccount] == s.Cluster.Spec.Database.OwnerName() ||
+		recorded == "" && s.Cluster.Recovery() != nil || recorded != "" && !strings.HasSuffix(recorded, ownedRecord)
+}
+
 // lostTag tells of a resource that is the cluster's and no longer says so. The operator's own policy in IAM does not let it tag
 // what carries no cluster's tag: nobody could make anything his own that way.
 func lostTag(s *pass.Pass, what, cannot string) string {

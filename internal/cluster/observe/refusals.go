@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -20,11 +21,14 @@ func (r *Database) refusals(s *pass.Pass, m *topology.Member) map[string]topolog
 	return recent
 }
 
-// refusedDatabase says whether MySQL refused a while ago what EnsureDatabase would do now, and tells of it. A cluster whose
-// application has no account yet is not Ready without.
+// refusedDatabase says whether what EnsureDatabase would do now was refused a while ago, and reports it. A cluster whose application has no
+// account yet, because its password is refused, is not Ready without.
 func (r *Database) refusedDatabase(s *pass.Pass) bool {
-	refused := s.Cache.Settings.RefusedPassword
-	if s.Records().Database == "" || refused.Problem == nil || refused.Key != DatabaseKey(s) || r.Clock.Since(refused.At) >= pass.SettingPauseMost {
+	refused := s.Cache.Settings.RefusedDatabase
+	if refused.Problem == nil || refused.Key != DatabaseRequest(s) || r.Clock.Since(refused.At) >= pass.SettingPauseMost {
+		return false
+	}
+	if s.Records().Database == "" && refused.Problem.Reason == v1alpha1.ReasonPasswordRefused {
 		return false
 	}
 	action := topology.EnsureDatabase{Member: s.Observed.Records.Bootstrapped}

@@ -24,9 +24,9 @@ type settingCache struct {
 	// Expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
 	Expected map[string]map[string]string
 	Taken    map[string]string
-	// refused are the settings that each member's mysqld did not take, RefusedPassword the password of the application's account.
+	// refused are the settings that each member's mysqld did not take, RefusedDatabase what of the application's account cannot be done.
 	refused         map[string]map[string]refusedSetting
-	RefusedPassword RefusedPassword
+	RefusedDatabase RefusedDatabase
 	// Kept is what became of a setting of a member that was put back and did not stay: it is not put back again.
 	Kept map[string]string
 	// putBack says how often each setting of a member was put back.
@@ -80,8 +80,8 @@ type refusedSetting struct {
 	At         time.Time
 }
 
-// RefusedPassword is a password that MySQL did not take, by what EnsureDatabase would have made with it.
-type RefusedPassword struct {
+// RefusedDatabase is a password that MySQL did not take, or an account that is somebody else's, by what EnsureDatabase was asked for.
+type RefusedDatabase struct {
 	Key     string
 	Problem *engine.Problem
 	At      time.Time

@@ -54,7 +54,17 @@ type Database struct {
 	Name, Owner, Password string
 	// Retain is how long the owner's password of before logs in as well after it was changed; 0 for not at all.
 	Retain time.Duration
+	// Cluster is the UID of the cluster, by which an account is known as its own.
+	Cluster string
+	// TakeOver: an account of the owner's name that is not the cluster's own becomes it.
+	TakeOver bool
 }
+
+// ownerMark is the attribute of an account that names the cluster whose operator made it.
+const ownerMark = "nairobi_mysql"
+
+// mark is the attribute of the owner's account, as JSON. MySQL adds it to those that the account has.
+func (d Database) mark() string { return fmt.Sprintf("{%q: %q}", ownerMark, d.Cluster) }
 
 // DatabaseOutcome is what EnsureDatabase did.
 type DatabaseOutcome struct {
@@ -68,9 +78,11 @@ type DatabaseOutcome struct {
 // EnsureDatabase makes the database, its owner with that password, and the owner's privileges on it, each only when it is
 // not there as wanted. A password that does not log in is replaced; the one before is retained as the account's second
 // password, and discarded when it was retained long enough.
+// The owner carries the cluster's UID as an attribute. One without it is somebody else's, unless the password logs in, or d.TakeOver.
 // It runs on the primary; ErrCommitsPending says that what it wrote waits for acknowledgements.
 //
-// Errors: ErrInvalidArgument for what must never reach SQL, ErrPasswordRefused when MySQL does not take the password.
+// Errors: ErrInvalidArgument for what must never reach SQL, ErrPasswordRefused when MySQL does not take the password, ErrAccountNotOurs
+// for an owner that is somebody else's; nothing is changed then.
 func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome DatabaseOutcome, err error) {
 	defer func() { err = redact(err, d.Password) }()
 	defer m.h.Annotate(&err, "set up database "+d.Name)
@@ -129,7 +141,7 @@ func checkPassword(password string) error {
 
 // ownership says what of a database and its owner is missing, and whether a second password has outlived its time.
 type ownership struct {
-	database, user, password, grants, second bool
+	database, user, password, grants, second, mark bool
 	// cannotRetain is true when the account's password cannot become its second one: it is empty, or not of caching_sha2, or is to
 	// stay the first.
 	cannotRetain bool
@@ -137,15 +149,17 @@ type ownership struct {
 
 // missing compares the server with what is wanted. retained is for how long a second password still counts.
 func (m *Member) missing(ctx context.Context, s *conn.Session, d Database) (missing ownership, retained time.Duration, err error) {
-	var hasDatabase, hasGrants, hasSecond bool
+	var hasDatabase, hasGrants, hasSecond, marked bool
 	var hash []byte
 	var age sql.NullInt64 // of the password, by the server's clock
 	err = s.Row(ctx, `SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ?),
 		(SELECT authentication_string FROM mysql.user WHERE User = ? AND Host = '%'),
 		(SELECT TIMESTAMPDIFF(SECOND, password_last_changed, NOW()) FROM mysql.user WHERE User = ? AND Host = '%'),
 		EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password')),
+		EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND JSON_UNQUOTE(JSON_EXTRACT(User_attributes, '$.metadata.`+ownerMark+`')) = ?),
 		EXISTS(SELECT 1 FROM mysql.db WHERE User = ? AND Host = '%' AND Db = IF(@@lower_case_table_names, LOWER(?), ?) AND `+databasePrivileges+`)`,
-		[]any{d.Name, d.Owner, d.Owner, d.Owner, d.Owner, databasePattern(d.Name), databasePattern(d.Name)}, &hasDatabase, &hash, &age, &hasSecond, &hasGrants)
+		[]any{d.Name, d.Owner, d.Owner, d.Owner, d.Owner, d.Cluster, d.Owner, databasePattern(d.Name), databasePattern(d.Name)},
+		&hasDatabase, &hash, &age, &hasSecond, &marked, &hasGrants)
 	if err != nil {
 		return ownership{}, 0, err
 	}
@@ -155,6 +169,10 @@ func (m *Member) missing(ctx context.Context, s *conn.Session, d Database) (miss
 		if err != nil {
 			return ownership{}, 0, err
 		}
+		if !marked && !fits && !d.TakeOver {
+			return ownership{}, 0, fmt.Errorf("%w: %s@%%", mysql.ErrAccountNotOurs, d.Owner)
+		}
+		missing.mark = !marked
 		// A second password logs in as well, and will not for long.
 		missing.password = !fits || hasSecond && !isCurrent(hash, d.Password)
 	}
@@ -220,8 +238,13 @@ func (o ownership) make(ctx context.Context, s *conn.Session, d Database) error 
 		}
 	}
 	if o.user {
-		if err := s.Change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL PASSWORD EXPIRE NEVER", d.Owner, d.Password); err != nil {
+		if err := s.Change(ctx, "database/create-user", "CREATE USER ?@'%' IDENTIFIED BY ? REQUIRE SSL PASSWORD EXPIRE NEVER ATTRIBUTE ?", d.Owner, d.Password, d.mark()); err != nil {
 			return passwordRefused(err)
+		}
+	}
+	if o.mark {
+		if err := s.Change(ctx, "database/mark-user", "ALTER USER ?@'%' ATTRIBUTE ?", d.Owner, d.mark()); err != nil {
+			return err
 		}
 	}
 	if o.password {

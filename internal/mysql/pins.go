@@ -55,5 +55,8 @@ const MaxConnections = "max_connections"
 // acknowledges from memory runs with 10000 (topology/acknowledging.go, docs/lossless.md).
 const RelaySync = "sync_relay_log"
 
+// PartialRevokes is the variable that says whether names of databases in privileges are literal, or patterns in which _ and % stand for others.
+const PartialRevokes = "partial_revokes"
+
 // PersistedLoad is OFF on a server that was started without what is persisted.
 const PersistedLoad = "persisted_globals_load"

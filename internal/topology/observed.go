@@ -298,6 +298,8 @@ type Variables struct {
 	Persisted map[string]string
 	// RelaySync is sync_relay_log: after how many events the relay log is synced, 1 or 10000 (relayUnsynced); empty while unknown.
 	RelaySync string
+	// PartialRevokes is true where privileges name databases literally.
+	PartialRevokes bool
 	// PersistedIgnored is true when mysqld was started without what is persisted, as the instance does after two starts that
 	// failed.
 	PersistedIgnored bool

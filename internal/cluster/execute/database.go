@@ -161,6 +161,7 @@ func (m sqlMember) EnsureDatabase(ctx context.Context) error {
 	}
 	outcome, err := m.Member.EnsureDatabase(ctx, admin.Database{
 		Name: d.Name, Owner: d.OwnerName(), Password: s.Keys.Password, Retain: retain, Cluster: s.UID(), TakeOver: observe.MayTakeOver(s),
+		GrantedLiterally: observe.GrantedLiterally(s),
 	})
 	if p := refusedDatabase(s, err); p != nil {
 		s.Cache.Settings.RefusedDatabase = pass.RefusedDatabase{Key: observe.DatabaseRequest(s), Problem: p, At: m.r.Clock.Now()}
@@ -170,7 +171,7 @@ func (m sqlMember) EnsureDatabase(ctx context.Context) error {
 		return err
 	}
 	return s.Stored.Save(ctx, func(records *topology.ClusterRecord) {
-		records.Database, records.PasswordUntil = observe.DatabaseRecord(s), 0
+		records.Database, records.PasswordUntil = observe.DatabaseRecord(s, outcome.Literal), 0
 		if outcome.Retained > 0 {
 			records.PasswordUntil = m.r.Clock.Now().Add(outcome.Retained).Unix() + 1
 		}

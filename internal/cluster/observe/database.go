@@ -95,11 +95,17 @@ func (r *Database) Member(s *pass.Pass, name string) (*admin.Member, error) {
 	return r.handle(s, name, in.ID, in.Address), nil
 }
 
-// databaseReady says whether the application database is as it was wanted last, and no password of before has outlived its
-// time.
+// databaseReady says whether the application database is as it was wanted last, its owner's privileges are in the form that the member which
+// takes writes goes by, and no password of before has outlived its time.
 func databaseReady(s *pass.Pass, now time.Time) bool {
+	literal := GrantedLiterally(s)
+	for _, m := range s.Observed.Members {
+		if m.SQL.Access == topology.AccessVerified && m.SQL.Writable {
+			literal = m.SQL.PartialRevokes
+		}
+	}
 	until := s.Records().PasswordUntil
-	return s.Records().Database == DatabaseRecord(s) && (until == 0 || now.Before(time.Unix(until, 0)))
+	return s.Records().Database == DatabaseRecord(s, literal) && (until == 0 || now.Before(time.Unix(until, 0)))
 }
 
 // judgeSettings compares a member's variables with the pinned ones and with the spec, and its certificate with the
@@ -110,6 +116,7 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 	}
 	m.SQL.Drifted, m.SQL.Misconfigured, m.SQL.Persisted = map[string]string{}, map[string]string{}, map[string]string{}
 	judgePinned(s, m, o)
+	m.SQL.PartialRevokes = mysql.EqualSetting("ON", o.Settings[mysql.PartialRevokes])
 	o.Persisted = settings.ByVariable(o.Persisted)
 	for name, have := range o.Persisted {
 		want, wanted := s.Desired.Settings[name]

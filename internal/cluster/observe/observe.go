@@ -54,18 +54,32 @@ func DatabaseRequest(s *pass.Pass) string {
 	return DatabaseKey(s) + "/" + s.Cluster.Annotations[v1alpha1.AnnotationTakeOverAccount]
 }
 
-// ownedRecord follows the DatabaseKey in the record of a database whose owner carries the mark of its cluster.
-const ownedRecord = "/owned"
+// What follows DatabaseKey in the record of a database: its owner carries the mark of its cluster, and has privileges on the literal name.
+const (
+	ownedRecord   = "/owned"
+	literalRecord = "/literal"
+)
 
-// DatabaseRecord is the record of a database that is as it is wanted.
-func DatabaseRecord(s *pass.Pass) string { return DatabaseKey(s) + ownedRecord }
+// DatabaseRecord is the record of a database that is as it is wanted. literal: its owner has privileges on its literal name.
+func DatabaseRecord(s *pass.Pass, literal bool) string {
+	record := DatabaseKey(s) + ownedRecord
+	if literal {
+		record += literalRecord
+	}
+	return record
+}
+
+// GrantedLiterally says whether it is recorded that the owner has privileges on the database's literal name.
+func GrantedLiterally(s *pass.Pass) bool {
+	return strings.HasSuffix(s.Records().Database, literalRecord)
+}
 
 // MayTakeOver says whether the application's account becomes the cluster's own whoever made it: a person allows it, it came with the
 // data that the cluster begins with, or it is recorded as made by an operator that did not mark it.
 func MayTakeOver(s *pass.Pass) bool {
 	recorded := s.Records().Database
 	return s.Cluster.Annotations[v1alpha1.AnnotationTakeOverAccount] == s.Cluster.Spec.Database.OwnerName() ||
-		recorded == "" && s.Cluster.Recovery() != nil || recorded != "" && !strings.HasSuffix(recorded, ownedRecord)
+		recorded == "" && s.Cluster.Recovery() != nil || recorded != "" && !strings.Contains(recorded, ownedRecord)
 }
 
 // lostTag tells of a resource that is the cluster's and no longer says so. The operator's own policy in IAM does not let it tag

@@ -47,6 +47,9 @@ const databasePrivileges = `Select_priv = 'Y' AND Insert_priv = 'Y' AND Update_p
 	AND Lock_tables_priv = 'Y' AND Create_view_priv = 'Y' AND Show_view_priv = 'Y' AND Create_routine_priv = 'Y'
 	AND Alter_routine_priv = 'Y' AND Execute_priv = 'Y' AND Event_priv = 'Y' AND Trigger_priv = 'Y'`
 
+// granted says whether the owner has them on a name of a database, as it is stored.
+const granted = `EXISTS(SELECT 1 FROM mysql.db WHERE User = ? AND Host = '%' AND Db = IF(@@lower_case_table_names, LOWER(?), ?) AND ` + databasePrivileges + `)`
+
 var reservedDatabases = []string{"mysql", "sys", "information_schema", "performance_schema", "nairobi_mysql"}
 
 // Database is an application's database with the account that owns it.
@@ -58,6 +61,8 @@ type Database struct {
 	Cluster string
 	// TakeOver: an account of the owner's name that is not the cluster's own becomes it.
 	TakeOver bool
+	// GrantedLiterally: the owner has privileges on the database's name as it is, which stands for others where names are patterns.
+	GrantedLiterally bool
 }
 
 // ownerMark is the attribute of an account that names the cluster whose operator made it.
@@ -73,6 +78,8 @@ type DatabaseOutcome struct {
 	// Retained is for how long the owner's password of before still logs in; 0 when it does not. EnsureDatabase has to be
 	// called again by then.
 	Retained time.Duration
+	// Literal: the owner's privileges are on the database's name as it is, because partial_revokes is on. Otherwise they are on a pattern.
+	Literal bool
 }
 
 // EnsureDatabase makes the database, its owner with that password, and the owner's privileges on it, each only when it is
@@ -93,8 +100,12 @@ func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome Databa
 	if err := m.h.Control(ctx, func(s *conn.Session) (err error) {
 		missing, outcome.Retained, err = m.missing(ctx, s, d)
 		return err
-	}); err != nil || missing == (ownership{}) {
+	}); err != nil {
 		return outcome, err
+	}
+	outcome.Literal = missing.literal
+	if missing == (ownership{literal: missing.literal}) {
+		return outcome, nil
 	}
 	outcome.Changed = true
 	if missing.password && !missing.cannotRetain {
@@ -142,44 +153,67 @@ func checkPassword(password string) error {
 // ownership says what of a database and its owner is missing, and whether a second password has outlived its time.
 type ownership struct {
 	database, user, password, grants, second, mark bool
+	// literal: names of databases in privileges are no patterns. stray: the owner has privileges on the name as a pattern.
+	literal, stray bool
 	// cannotRetain is true when the account's password cannot become its second one: it is empty, or not of caching_sha2, or is to
 	// stay the first.
 	cannotRetain bool
 }
 
-// missing compares the server with what is wanted. retained is for how long a second password still counts.
-func (m *Member) missing(ctx context.Context, s *conn.Session, d Database) (missing ownership, retained time.Duration, err error) {
-	var hasDatabase, hasGrants, hasSecond, marked bool
-	var hash []byte
-	var age sql.NullInt64 // of the password, by the server's clock
+// owned is what a server has of a database and its owner.
+type owned struct {
+	database, onPattern, onName, second, marked, literal bool
+	hash                                                 []byte        // of the password; nil without an account
+	age                                                  sql.NullInt64 // of the password in seconds, by the server's clock
+}
+
+// readOwned reads what there is. onPattern and onName say on what the owner has its privileges.
+func readOwned(ctx context.Context, s *conn.Session, d Database) (found owned, err error) {
+	pattern := databasePattern(d.Name)
 	err = s.Row(ctx, `SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ?),
 		(SELECT authentication_string FROM mysql.user WHERE User = ? AND Host = '%'),
 		(SELECT TIMESTAMPDIFF(SECOND, password_last_changed, NOW()) FROM mysql.user WHERE User = ? AND Host = '%'),
 		EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password')),
 		EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND JSON_UNQUOTE(JSON_EXTRACT(User_attributes, '$.metadata.`+ownerMark+`')) = ?),
-		EXISTS(SELECT 1 FROM mysql.db WHERE User = ? AND Host = '%' AND Db = IF(@@lower_case_table_names, LOWER(?), ?) AND `+databasePrivileges+`)`,
-		[]any{d.Name, d.Owner, d.Owner, d.Owner, d.Owner, d.Cluster, d.Owner, databasePattern(d.Name), databasePattern(d.Name)},
-		&hasDatabase, &hash, &age, &hasSecond, &marked, &hasGrants)
+		@@GLOBAL.`+mysql.PartialRevokes+", "+granted+", "+granted,
+		[]any{d.Name, d.Owner, d.Owner, d.Owner, d.Owner, d.Cluster, d.Owner, pattern, pattern, d.Owner, d.Name, d.Name},
+		&found.database, &found.hash, &found.age, &found.second, &found.marked, &found.literal, &found.onPattern, &found.onName)
+	return found, err
+}
+
+// lacks says what is missing but for what is wrong with an account that is there.
+func (o owned) lacks(d Database) ownership {
+	missing := ownership{database: !o.database, user: o.hash == nil, literal: o.literal, grants: !o.onPattern}
+	if o.literal {
+		missing.grants = !o.onName
+	}
+	missing.stray = !o.literal && o.onName && d.GrantedLiterally && d.Name != databasePattern(d.Name)
+	return missing
+}
+
+// missing compares the server with what is wanted. retained is for how long a second password still counts.
+func (m *Member) missing(ctx context.Context, s *conn.Session, d Database) (missing ownership, retained time.Duration, err error) {
+	found, err := readOwned(ctx, s, d)
 	if err != nil {
 		return ownership{}, 0, err
 	}
-	missing = ownership{database: !hasDatabase, user: hash == nil, grants: !hasGrants}
+	missing = found.lacks(d)
 	if !missing.user {
-		fits, err := m.passwordFits(ctx, hash, d.Owner, d.Password)
+		fits, err := m.passwordFits(ctx, found.hash, d.Owner, d.Password)
 		if err != nil {
 			return ownership{}, 0, err
 		}
-		if !marked && !fits && !d.TakeOver {
+		if !found.marked && !fits && !d.TakeOver {
 			return ownership{}, 0, fmt.Errorf("%w: %s@%%", mysql.ErrAccountNotOurs, d.Owner)
 		}
-		missing.mark = !marked
+		missing.mark = !found.marked
 		// A second password logs in as well, and will not for long.
-		missing.password = !fits || hasSecond && !isCurrent(hash, d.Password)
+		missing.password = !fits || found.second && !isCurrent(found.hash, d.Password)
 	}
 	// What an account has already is set again when it expired or was locked; the second one stays what it is then.
-	missing.cannotRetain = missing.password && (!isSHA2(hash) || isCurrent(hash, d.Password))
-	if hasSecond {
-		retained = max(d.Retain-time.Duration(max(age.Int64, 0))*time.Second, 0)
+	missing.cannotRetain = missing.password && (!isSHA2(found.hash) || isCurrent(found.hash, d.Password))
+	if found.second {
+		retained = max(d.Retain-time.Duration(max(found.age.Int64, 0))*time.Second, 0)
 		missing.second = retained == 0
 	}
 	return missing, retained, nil
@@ -237,6 +271,14 @@ func (o ownership) make(ctx context.Context, s *conn.Session, d Database) error 
 			return err
 		}
 	}
+	if err := o.makeOwner(ctx, s, d); err != nil {
+		return err
+	}
+	return o.grant(ctx, s, d)
+}
+
+// makeOwner writes what is missing of the owner's account.
+func (o ownership) makeOwner(ctx context.Context, s *conn.Session, d Database) error {
 	if o.user {
 		if err := s.Change(ctx, "database/create-user", "CREATE USER ?@'%' IDENTIFIED BY ? REQUIRE SSL PASSWORD EXPIRE NEVER ATTRIBUTE ?", d.Owner, d.Password, d.mark()); err != nil {
 			return passwordRefused(err)
@@ -257,12 +299,24 @@ func (o ownership) make(ctx context.Context, s *conn.Session, d Database) error 
 		}
 	}
 	if o.second && (!o.password || d.Retain == 0) {
-		if err := s.Change(ctx, "database/discard-password", "ALTER USER ?@'%' DISCARD OLD PASSWORD", d.Owner); err != nil {
+		return s.Change(ctx, "database/discard-password", "ALTER USER ?@'%' DISCARD OLD PASSWORD", d.Owner)
+	}
+	return nil
+}
+
+// grant gives the owner its privileges on the database, and takes those that reach others.
+func (o ownership) grant(ctx context.Context, s *conn.Session, d Database) error {
+	if o.stray {
+		if err := s.Change(ctx, "database/revoke", "REVOKE ALL ON "+conn.QuoteName(d.Name)+".* FROM ?@'%'", d.Owner); err != nil {
 			return err
 		}
 	}
 	if o.grants {
-		return s.Change(ctx, "database/grant", "GRANT ALL ON "+conn.QuoteName(databasePattern(d.Name))+".* TO ?@'%'", d.Owner)
+		on := databasePattern(d.Name)
+		if o.literal {
+			on = d.Name
+		}
+		return s.Change(ctx, "database/grant", "GRANT ALL ON "+conn.QuoteName(on)+".* TO ?@'%'", d.Owner)
 	}
 	return nil
 }

@@ -165,3 +165,74 @@ func TestDatabaseInLowerCase(t *testing.T) {
 	}
 	mysqltest.Must(t, w.Farm.Discard(s))
 }
+
+// TestAnAccountOfSomebodyElse: it keeps its password and stays locked, until a person hands it over. One whose password is known is the
+// cluster's own, and so is one that its operator made.
+func TestAnAccountOfSomebodyElse(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	db := mysqltest.Root(t, w.Servers[0])
+	account := func() string {
+		return mysqltest.Value(t, db, "SELECT CONCAT(authentication_string, account_locked, COALESCE(User_attributes, '')) FROM mysql.user WHERE User = 'legacy' AND Host = '%'")
+	}
+	ensure := func(of admin.Database) error {
+		m = w.Members(mysqltest.NewPool(t, nil))
+		of.Name, of.Owner = "old_shop", "legacy"
+		_, err := m[0].EnsureDatabase(ctx, of)
+		return err
+	}
+	for _, statement := range []string{"DROP USER IF EXISTS legacy", "DROP DATABASE IF EXISTS old_shop", `CREATE USER legacy IDENTIFIED BY 'theirs' ACCOUNT LOCK ATTRIBUTE '{"team": "blue"}'`} {
+		mysqltest.Exec(t, db, statement)
+	}
+	before := account()
+	mysqltest.WantError(t, ensure(admin.Database{Password: "ours", Cluster: "a"}), mysql.ErrAccountNotOurs)
+	if after := account(); after != before || mysqltest.Value(t, db, "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'old_shop'") != "0" {
+		t.Errorf("%s, and it was %s", after, before)
+	}
+	mysqltest.Must(t, ensure(admin.Database{Password: "ours", Cluster: "a", TakeOver: true}))
+	mysqltest.Must(t, m[0].Handle().Login(ctx, "legacy", "ours"))
+	if !strings.Contains(account(), `"team": "blue"`) {
+		t.Errorf("its other attributes are gone: %s", account())
+	}
+	mysqltest.Must(t, ensure(admin.Database{Password: "changed", Cluster: "a"}))
+	mysqltest.WantError(t, ensure(admin.Database{Password: "again", Cluster: "b"}), mysql.ErrAccountNotOurs)
+	mysqltest.Must(t, ensure(admin.Database{Password: "changed", Cluster: "b"}))
+	mysqltest.Must(t, ensure(admin.Database{Password: "again", Cluster: "b"}))
+
+	mysqltest.Exec(t, db, "DROP USER legacy")
+	mysqltest.Must(t, ensure(admin.Database{Password: "made", Cluster: "c"}))
+	mysqltest.Must(t, ensure(admin.Database{Password: "changed", Cluster: "c"}))
+}
+
+// TestPartialRevokes: with it MySQL takes names in privileges literally, and without it as patterns. The owner reaches the database, and no
+// other whose name the pattern would match, whichever is in force.
+func TestPartialRevokes(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	db := mysqltest.Root(t, w.Servers[0])
+	defer mysqltest.Exec(t, db, "SET GLOBAL partial_revokes = OFF")
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS shopX1")
+	literally := false
+	ensure := func(changed bool) {
+		t.Helper()
+		out, err := m[0].EnsureDatabase(ctx, admin.Database{Name: "shop_1", Owner: "partial", Password: "first", GrantedLiterally: literally})
+		mysqltest.Must(t, err)
+		if out.Changed != changed {
+			t.Errorf("changed: %t, want %t", out.Changed, changed)
+		}
+		literally = out.Literal
+		mysqltest.Exec(t, db, "ALTER USER partial REQUIRE NONE") // it comes by the socket
+		owner := mysqltest.Local(t, w.Servers[0], "partial", "first")
+		var reached string
+		mysqltest.Must(t, owner.QueryRowContext(ctx, "SELECT COALESCE(GROUP_CONCAT(SCHEMA_NAME), '') FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE 'shop%1'").Scan(&reached))
+		if reached != "shop_1" {
+			t.Errorf("the owner reaches %q", reached)
+		}
+	}
+	ensure(true)
+	for _, value := range []string{"ON", "OFF", "ON"} {
+		mysqltest.Exec(t, db, "SET GLOBAL partial_revokes = "+value)
+		ensure(true)
+		ensure(false)
+	}
+}

@@ -47,6 +47,7 @@ var statusVariables = []string{
 // otherVariables are read besides the pinned variables: most belong to a member's role.
 var otherVariables = []string{
 	mysql.MaxConnections,
+	mysql.PartialRevokes,
 	mysql.PersistedLoad,
 	mysql.RelaySync,
 	offlineMode,

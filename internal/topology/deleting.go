@@ -138,8 +138,12 @@ func (p *removal) finalPurpose() string {
 	return fmt.Sprintf("final-%d", p.plan.Records.FinalAt)
 }
 
-// finalSnapshots takes the chosen snapshots, each after its instance stopped, and says whether all are completed.
+// finalSnapshots takes the chosen snapshots, each after its instance stopped, and says whether all are completed. None is wanted any more
+// when the policy was changed on the way.
 func (p *removal) finalSnapshots() bool {
+	if p.DeletionPolicy != v1alpha1.DeletionPolicySnapshot {
+		return true
+	}
 	all := true
 	for _, id := range p.plan.Records.FinalVolumes {
 		if p.snapshotOf(id, snapshotCompleted) != nil {
@@ -243,14 +247,16 @@ func (p *removal) endVolumes() bool {
 	return left
 }
 
-// endQuarantine deletes the snapshots of members that were rebuilt or upgraded, unless everything is to be kept, and says whether any is left.
+// endQuarantine deletes the snapshots of members that were rebuilt or upgraded, unless everything is to be kept, and the final ones of this
+// deletion if nothing is to be kept. It says whether any is left.
 func (p *removal) endQuarantine() bool {
 	if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return false
 	}
 	left := false
 	for _, s := range p.Snapshots.Known {
-		if strings.HasPrefix(s.Purpose, quarantinePrefix) || strings.HasPrefix(s.Purpose, upgradePrefix) {
+		final := strings.HasPrefix(s.Purpose, p.finalPurpose()) && p.DeletionPolicy == v1alpha1.DeletionPolicyDelete
+		if final || strings.HasPrefix(s.Purpose, quarantinePrefix) || strings.HasPrefix(s.Purpose, upgradePrefix) {
 			left = true
 			p.retry(waitMySQL, DeleteSnapshot{s.Member, s.ID})
 		}

@@ -940,3 +940,27 @@ func TestDeletionTakesTheSnapshotThatIsWantedLate(t *testing.T) {
 		}
 	}
 }
+
+// TestDeletionFollowsAPolicyThatNeedsNoSnapshotAnyMore: who changes it while the final snapshot is taken does not wait for that, and
+// Delete keeps none that was taken.
+func TestDeletionFollowsAPolicyThatNeedsNoSnapshotAnyMore(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		for passes := range 30 {
+			w := newWorld(t, 3)
+			w.settle(300)
+			w.desired.Deleting = true
+			for range passes {
+				w.pass(-1)
+			}
+			w.desired.DeletionPolicy = policy
+			before, there := len(w.snapshots), len(w.volumes)
+			w.settle(100)
+			if policy == v1alpha1.DeletionPolicyRetain && (len(w.snapshots) != before || len(w.volumes) != there) {
+				t.Errorf("%s after %d passes: %d snapshots, before %d; %d volumes, before %d", policy, passes, len(w.snapshots), before, len(w.volumes), there)
+			}
+			if policy == v1alpha1.DeletionPolicyDelete && len(w.snapshots)+len(w.volumes) > 0 {
+				t.Errorf("%s after %d passes: %d snapshots and %d volumes are left", policy, passes, len(w.snapshots), len(w.volumes))
+			}
+		}
+	}
+}

@@ -56,3 +56,27 @@ func TestModificationsOfVolumesAreCounted(t *testing.T) {
 	w.wait(24 * time.Hour)
 	w.drive(o, patience, func() bool { return w.changed("ModifyVolume") >= members })
 }
+
+// TestPerformanceThatIsTakenOutReturnsToTheDefault: a volume keeps what it was given until it is asked for less.
+func TestPerformanceThatIsTakenOutReturnsToTheDefault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.machinesUp)
+	w.initialised()
+	w.follow(o, 20)
+	if asked := w.changed("ModifyVolume"); asked != 0 {
+		t.Errorf("EC2 was asked %d times to modify volumes with its defaults", asked)
+	}
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Storage.IOPS, c.Spec.Storage.Throughput = ptr.To[int32](4000), ptr.To[int32](200)
+	})
+	w.drive(o, patience, func() bool { return w.changed("ModifyVolume") == members })
+	w.follow(o, 20)
+	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Storage.IOPS, c.Spec.Storage.Throughput = nil, nil })
+	w.drive(o, patience, func() bool { return w.changed("ModifyVolume") == 2*members })
+	w.follow(o, 20)
+	if asked := w.changed("ModifyVolume"); asked != 2*members {
+		t.Errorf("EC2 was asked %d times", asked)
+	}
+}

@@ -23,6 +23,12 @@ const (
 	DefaultPasswordRetention                = 24 * time.Hour
 )
 
+// What a gp3 volume has unless the spec says otherwise, in operations a second and MiB/s: EC2's own defaults.
+const (
+	DefaultGP3IOPS       int32 = 3000
+	DefaultGP3Throughput int32 = 125
+)
+
 const bytesPerGiB = 1 << 30
 
 // MaxReplicas is the most members that a cluster can have.
@@ -107,6 +113,27 @@ func (s *StorageSpec) VolumeType() VolumeType {
 		return DefaultVolumeType
 	}
 	return s.Type
+}
+
+// EffectiveIOPS are the operations a second of each volume; 0 where the type has no default and none are set.
+func (s *StorageSpec) EffectiveIOPS() int32 {
+	return s.performance(func(s *StorageSpec) *int32 { return s.IOPS }, DefaultGP3IOPS)
+}
+
+// EffectiveThroughput is the throughput of each volume in MiB/s; 0 where the type has none.
+func (s *StorageSpec) EffectiveThroughput() int32 {
+	return s.performance(func(s *StorageSpec) *int32 { return s.Throughput }, DefaultGP3Throughput)
+}
+
+// performance returns what is set, or of gp3 the default.
+func (s *StorageSpec) performance(of func(*StorageSpec) *int32, ofGP3 int32) int32 {
+	switch {
+	case s != nil && of(s) != nil:
+		return *of(s)
+	case s.VolumeType() == VolumeTypeGP3:
+		return ofGP3
+	}
+	return 0
 }
 
 // IsEncrypted tells whether the volumes are encrypted.

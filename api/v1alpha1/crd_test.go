@@ -90,8 +90,12 @@ func TestAccessorsTakeNil(t *testing.T) {
 	}
 	var spec *v1alpha1.MySQLClusterSpec
 	var storage *v1alpha1.StorageSpec
-	if !spec.Lossless() || spec.Settings() != nil || !storage.IsEncrypted() || storage.VolumeType() != "gp3" || storage.EffectiveDeletionPolicy() != "Snapshot" {
+	if !spec.Lossless() || spec.Settings() != nil || !storage.IsEncrypted() || storage.VolumeType() != "gp3" || storage.EffectiveDeletionPolicy() != "Snapshot" ||
+		storage.EffectiveIOPS() != 3000 || storage.EffectiveThroughput() != 125 {
 		t.Error("an absent spec has other defaults than an empty one")
+	}
+	if io2 := (&v1alpha1.StorageSpec{Type: v1alpha1.VolumeTypeIO2}); io2.EffectiveIOPS() != 0 || io2.EffectiveThroughput() != 0 {
+		t.Error("io2 has defaults, which EC2 does not know")
 	}
 }
 

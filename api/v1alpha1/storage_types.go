@@ -37,7 +37,7 @@ type StorageSpec struct {
 	// +optional
 	IOPS *int32 `json:"iops,omitempty"`
 
-	// Throughput of each gp3 volume in MiB/s: 125 (EC2's default) to 2000, at most a quarter of its IOPS.
+	// Throughput of each gp3 volume in MiB/s: 125 (the default) to 2000, at most a quarter of its IOPS.
 	// +kubebuilder:validation:Minimum=125
 	// +kubebuilder:validation:Maximum=2000
 	// +optional

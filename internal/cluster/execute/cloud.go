@@ -113,7 +113,18 @@ func (p cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) er
 
 // ModifyVolume implements engine.Cloud.
 func (p cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (bool, error) {
-	return p.cloud.ModifyVolume(ctx, a.VolumeID, VolumeSpec(p.s, topology.CreateVolume{Member: a.Member}))
+	spec := VolumeSpec(p.s, topology.CreateVolume{Member: a.Member})
+	// A new volume has EC2's defaults. One that was given more keeps it until it is asked for less.
+	spec.IOPS, spec.Throughput = optional(p.s.Desired.IOPS), optional(p.s.Desired.Throughput)
+	return p.cloud.ModifyVolume(ctx, a.VolumeID, spec)
+}
+
+// optional is a pointer to a number; nil for 0.
+func optional(n int32) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // StartInstance implements engine.Cloud.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
@@ -358,8 +356,8 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		Version:              c.Spec.Version,
 		SizeGiB:              c.StorageGiB(),
 		VolumeType:           string(c.Spec.Storage.VolumeType()),
-		IOPS:                 ptr.Deref(c.Spec.Storage.IOPS, 0),
-		Throughput:           ptr.Deref(c.Spec.Storage.Throughput, 0),
+		IOPS:                 c.Spec.Storage.EffectiveIOPS(),
+		Throughput:           c.Spec.Storage.EffectiveThroughput(),
 		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
 		Settings:             settings.ForMembers(c.Spec.Settings()),
 		Database:             c.Spec.Database != nil,

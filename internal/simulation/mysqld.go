@@ -85,17 +85,15 @@ type mysqld struct {
 
 	writable, superReadOnly bool
 	// Semi-synchronous replication, source side (fact 6: all gone with the process).
-	sourceEnabled bool
-	timedOut      bool // a commit has waited for too long, at timedOutAt: it waits for nobody, although it is enabled (fact 38)
-	timedOutAt    int64
-	wait          int
-	waiting       []*commit
-	answered      int            // how many commits got their acknowledgements
-	acks          map[*store]int // how far each replica acknowledged, as an index into the binlog; by server_id, which goes with the volume
-	offTimes      int            // how often it was switched off
-	foreign       map[*store]int // like acks, of strangers alone
-	meddled       bool           // a person has changed its settings at meddledAt, and the operator has not put them back
-	meddledAt     int64
+	sourceSwitch
+	wait      int
+	waiting   []*commit
+	answered  int            // how many commits got their acknowledgements
+	acks      map[*store]int // how far each replica acknowledged, as an index into the binlog; by server_id, which goes with the volume
+	offTimes  int            // how often it was switched off
+	foreign   map[*store]int // like acks, of strangers alone
+	meddled   bool           // a person has changed its settings at meddledAt, and the operator has not put them back
+	meddledAt int64
 	// And the replica side: the setting, and what the running IO thread goes by (fact 8).
 	replicaEnabled, acknowledges bool
 
@@ -305,11 +303,18 @@ func (s *mysqld) setSource(on bool) {
 	s.w.wake()
 }
 
+// sourceSwitch says whether commits of a source wait.
+type sourceSwitch struct {
+	sourceEnabled bool
+	timedOut      bool // a commit has waited for too long, at timedOutAt: it waits for nobody, although it is enabled (fact 38)
+	timedOutAt    int64
+}
+
 // waits says whether commits wait for acknowledgements.
-func (s *mysqld) waits() bool { return s.sourceEnabled && !s.timedOut }
+func (s sourceSwitch) waits() bool { return s.sourceEnabled && !s.timedOut }
 
 // timeOut is a commit that has waited for too long: everybody is answered, until a replica has caught up (fact 38).
-func (s *mysqld) timeOut() {
+func timeOut(s *mysqld) {
 	s.offTimes++
 	s.timedOut, s.timedOutAt, s.w.roles = true, s.w.now, true
 	clear(s.acks)
@@ -318,8 +323,8 @@ func (s *mysqld) timeOut() {
 	s.w.wake()
 }
 
-// hear takes an acknowledgement of everything in the binary log up to a position.
-func (s *mysqld) hear(from *store, upTo int) {
+// hear takes an acknowledgement that reaches a source, of everything in the binary log up to a position.
+func hear(s *mysqld, from *store, upTo int) {
 	if !s.sourceEnabled {
 		return
 	}

@@ -212,7 +212,7 @@ func (s *mysqld) acknowledge() {
 	}
 	s.unsent = false
 	if s.acknowledges {
-		s.from.hear(s.st, s.reached)
+		hear(s.from, s.st, s.reached)
 	}
 }
 

@@ -69,7 +69,7 @@ func (w *world) drawMeddling(seed, schedule uint64) {
 		return
 	}
 	w.meddle(seed, schedule)
-	w.timeOuts(seed, schedule)
+	drawTimeOuts(w, seed, schedule)
 	m := w.meddling
 	for n := range m.rng.IntN(3) {
 		w.after(m.between(0, w.shape.span), func() { w.strangerComes(strconv.Itoa(n), 0) })
@@ -160,7 +160,7 @@ func (st *stranger) receive(upTo int) {
 				s.foreign = map[*store]int{}
 			}
 			s.foreign[st.id] = max(s.foreign[st.id], upTo)
-			s.hear(st.id, upTo)
+			hear(s, st.id, upTo)
 		}
 	})
 }

@@ -12,34 +12,34 @@ const (
 	longestTimeOut = 10 * second
 )
 
-// timeOuts lets a person lower rpl_semi_sync_source_timeout for a moment, in some schedules. The commits that wait then keep that limit,
+// drawTimeOuts lets a person lower rpl_semi_sync_source_timeout for a moment, in some schedules. The commits that wait then keep that limit,
 // whatever the operator sets.
-func (w *world) timeOuts(seed, schedule uint64) {
+func drawTimeOuts(w *world, seed, schedule uint64) {
 	rng := rand.New(rand.NewPCG(seed^timeOutSeed, schedule))
 	if rng.IntN(4) > 0 {
 		return
 	}
 	for range 1 + rng.IntN(3) {
 		limit := 1 + rng.Int64N(longestTimeOut)
-		w.after(rng.Int64N(w.shape.span+1), func() { w.limitWaiting(limit, timeOutTries) })
+		w.after(rng.Int64N(w.shape.span+1), func() { limitWaiting(w, limit, timeOutTries) })
 	}
 }
 
 // limitWaiting has the primary time out unless the first commit that waits is answered in time.
-func (w *world) limitWaiting(limit int64, tries int) {
+func limitWaiting(w *world, limit int64, tries int) {
 	if w.healed > 0 || w.desired.Deleting || w.lossy || tries == 0 {
 		return
 	}
 	s := w.serverAt(w.kube.primary)
 	if s == nil || !s.writable || !s.waits() || len(s.waiting) == 0 {
-		w.after(second, func() { w.limitWaiting(limit, tries-1) })
+		w.after(second, func() { limitWaiting(w, limit, tries-1) })
 		return
 	}
 	c := s.waiting[0]
 	w.after(limit, func() {
 		if s.alive() && !s.on.frozen && s.waits() && len(s.waiting) > 0 && s.waiting[0] == c {
 			w.say("MEDDLING: a commit of %s has waited for %d ms, and everybody is answered", s.on.member, limit)
-			s.timeOut()
+			timeOut(s)
 		}
 	})
 }

@@ -210,6 +210,11 @@ func (s *scene) io(state string, ordinals ...int) {
 }
 
 func (s *scene) plan() (Plan, string) {
+	for _, m := range s.observed.Members {
+		if row := m.SQL.Membership; row != nil && s.desired.names(*row) {
+			s.observed.Records.Epoch = max(s.observed.Records.Epoch, row.Epoch) // a row's epoch is recorded before it is written
+		}
+	}
 	p := pureNext(s.desired, s.observed)
 	var words []string
 	for _, a := range p.Actions {

@@ -63,31 +63,38 @@ func (p *healing) expireQuarantine() {
 }
 
 // cycle stops an instance that EC2 calls running but that does not answer; what is stopped is started again. None soon after its start,
-// and one of a cluster at a time unless writes stand still without it. A mysqld that turns the operator away answers: it may serve its
-// clients, who took every connection that it has.
+// and one of a cluster at a time unless writes stand still without it.
 func (p *healing) cycle(m *Member) {
-	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessDenied {
+	if m == nil || !p.CloudReachable || m.DownSince.IsZero() {
 		return
 	}
 	in := m.CurrentInstance()
 	if in == nil || in.State != stateRunning {
 		return
 	}
-	patience, missed := cyclePatience, p.missed(m)
-	switch joined := p.Records.Members[m.Name].SignedInstance == in.ID; {
-	case !missed && (!joined || m.SQL.Access == AccessRefused):
-		return // its boot, or mysqld, is the trouble, and people should see it
-	case missed && (!joined || m.SQL.Access == AccessRefused):
-		if !p.deafTo(m) || !joined && p.Now.Sub(in.LaunchTime) < bootAllowed {
-			return // somebody receives from it, so it is the operator that is turned away; or it boots
-		}
-		patience = silenceAllowed
-	}
-	if p.othersForbidCycle(m, missed) || p.Now.Sub(m.DownSince) < patience || p.Now.Sub(in.LaunchTime) < cyclePause {
+	missed := p.missed(m)
+	patience, hangs := p.hangsAfter(m, in, missed)
+	if !hangs || p.othersForbidCycle(m, missed) || p.Now.Sub(m.DownSince) < patience || p.Now.Sub(in.LaunchTime) < cyclePause {
 		return
 	}
 	p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: instance %s runs but does not answer; stopping and starting it", m.Name, in.ID))
 	p.stop(m, in)
+}
+
+// hangsAfter returns how long a member may give no answer until its instance is taken for one that hangs, and whether it is at all. A mysqld
+// that turns the operator away answers: it may serve its clients, who took every connection that it has. One that is down, or never was up,
+// people should see, unless writes stand still without it.
+func (p *healing) hangsAfter(m *Member, in *Instance, missed bool) (patience time.Duration, hangs bool) {
+	joined := p.Records.Members[m.Name].SignedInstance == in.ID
+	switch {
+	case m.SQL.Access == AccessDenied:
+		return 0, false
+	case joined && m.SQL.Access != AccessRefused:
+		return cyclePatience, true
+	case !joined && p.Now.Sub(in.LaunchTime) < bootAllowed:
+		return 0, false
+	}
+	return silenceAllowed, missed && p.deafTo(m) // if somebody receives from it, it is the operator that is turned away
 }
 
 // missed says whether writes stand still for want of a voter: nobody takes them, or they have waited for its acknowledgement.

@@ -19,8 +19,9 @@ func (s *scene) down(since time.Duration, ordinals ...int) {
 	}
 }
 
-// voters sets the membership that every member knows.
+// voters sets the membership that every member knows, and the records.
 func (s *scene) voters(row Membership) {
+	s.observed.Records.Epoch = max(s.observed.Records.Epoch, row.Epoch)
 	for _, m := range s.observed.Members {
 		if m.verified() {
 			m.SQL.Membership = &row

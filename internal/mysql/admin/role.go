@@ -200,12 +200,7 @@ func changeSourceWait(ctx context.Context, s *conn.Session, enabled bool, w int)
 			return err
 		}
 	}
-	isActive, err := sourceActive(ctx, s)
-	if err == nil && enabled && !isActive {
-		if err = activateSource(ctx, s); err == nil {
-			isActive, err = sourceActive(ctx, s)
-		}
-	}
+	isActive, err := settleSource(ctx, s, enabled)
 	if err != nil {
 		return err
 	}
@@ -215,16 +210,19 @@ func changeSourceWait(ctx context.Context, s *conn.Session, enabled bool, w int)
 	return err
 }
 
-// activateSource has a source wait again that waits for nobody because a commit waited for too long (fact 38). Switching the variable off
-// and on would do so as well, and answer whoever waits meanwhile: the source may have become active by itself. This answers somebody
-// only while no replica acknowledges, and then it has not.
-func activateSource(ctx context.Context, s *conn.Session) error {
+// settleSource says whether commits of a source wait, and has one that is to be enabled wait again that waits for nobody because a commit
+// waited for too long (fact 38). Switching the variable off and on would do so as well, and answer whoever waits meanwhile: the source may
+// have become active by itself. This answers somebody only while no replica acknowledges, and then it has not.
+func settleSource(ctx context.Context, s *conn.Session, enabled bool) (active bool, err error) {
+	if active, err = sourceActive(ctx, s); err != nil || active || !enabled {
+		return active, err
+	}
 	for _, value := range []string{"OFF", "ON"} {
 		if err := s.Change(ctx, "role/source-active", "SET GLOBAL rpl_semi_sync_source_wait_no_replica = "+value); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return sourceActive(ctx, s)
 }
 
 // sourceActive says whether commits do wait.

@@ -34,6 +34,7 @@ const (
 	EventDisconnectStrangers       = "DisconnectStrangers"
 	EventRestoreReplicationAccount = "RestoreReplicationAccount"
 	EventAdoptHarmless             = "AdoptHarmless"
+	EventRetireGTIDs               = "RetireGTIDs"
 	EventPinSettings               = "PinSettings"
 	EventApplySettings             = "ApplySettings"
 	EventSetMaxConnections         = "SetMaxConnections"
@@ -66,4 +67,7 @@ const (
 	EventBackupFailed       = "BackupFailed"
 	EventBackupDataLeft     = "BackupDataLeft"
 	EventRemovalFailed      = "RemovalFailed"
+
+	// EventUnarchivedLogRemoved: a binary log went that the archive does not hold, because the disk was almost full.
+	EventUnarchivedLogRemoved = "UnarchivedLogRemoved"
 )

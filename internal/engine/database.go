@@ -83,6 +83,8 @@ func (x *Execution) follow(ctx context.Context, m Member, action topology.Action
 			return true, err
 		}
 		return true, steps.AdoptHarmless(ctx, m, replica, a)
+	case topology.RetireGTIDs:
+		return true, steps.RetireGTIDs(ctx, m, a)
 	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.RestoreReplicationAccount, topology.CommitEmptyTransaction:
 		return true, steps.KeepWait(ctx, m, a)
 	}

@@ -7,6 +7,7 @@ package gtid
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -84,6 +85,19 @@ func (s Set) Count() uint64 {
 		}
 	}
 	return n
+}
+
+// First returns the first n transactions of s, each as a GTID, in the order of its text.
+func (s Set) First(n int) []string {
+	var first []string
+	for _, src := range s.sources {
+		for _, i := range src.intervals {
+			for number := i.start; number < i.stop && len(first) < n; number++ {
+				first = append(first, src.key+":"+strconv.FormatInt(number, 10))
+			}
+		}
+	}
+	return first
 }
 
 // weighted is a set that counts as weight wherever it holds a transaction.

@@ -234,3 +234,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFirst(t *testing.T) {
+	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+	set := MustParse(a + ":3-4:9:tag:1," + b + ":7")
+	for n, want := range map[int]string{0: "", 2: a + ":3 " + a + ":4", 9: a + ":3 " + a + ":4 " + a + ":9 " + a + ":tag:1 " + b + ":7"} {
+		if got := strings.Join(set.First(n), " "); got != want {
+			t.Errorf("the first %d are %q, not %q", n, got, want)
+		}
+	}
+}

@@ -24,6 +24,7 @@ const (
 	wrongStatus    = "the status never calls a member the primary that is not"
 	notConverged   = "when faults stop it converges"
 	silentDiverged = "replicas hold what was acknowledged, and nothing that the primary does not"
+	reissued       = "no client's transaction gets a GTID that another had"
 	keptVote       = "a member that votes is never emptied"
 	droppedRelay   = "nothing that was received is thrown away before it is applied"
 	rolledRashly   = "a member is disturbed on purpose only when all others are well, and the primary last"

@@ -189,7 +189,7 @@ var mutants = []mutant{
 		file:   harmlessFile,
 		old:    "!errant.IsEmpty() && errant.WithoutSource(m.SQL.ServerUUID).IsEmpty() && errant.Count() <= mostOwn",
 		new:    "!errant.IsEmpty() && errant.Count() <= mostOwn",
-		and:    []patch{{harmlessFile, "if !p.mayAdopt(primary) || !p.onlyHolder(m, errant) {", "if !p.mayAdopt(primary) {"}},
+		and:    []patch{{harmlessFile, "if !p.acks.mayAdopt(primary) || !p.onlyHolder(m, errant) {", "if !p.acks.mayAdopt(primary) {"}},
 		breaks: []string{silentDiverged},
 	},
 	{
@@ -308,8 +308,15 @@ var mutants = []mutant{
 		name: "a rebuilt member votes while another holds what it lost",
 		open: true,
 		file: votersFile,
-		old:  "if holder := p.tailIsHeld(m, primary); holder != nil {",
-		new:  "if holder := p.tailIsHeld(m, primary); holder != nil && false {", breaks: []string{silentDiverged},
+		old:  "if why := p.settleTail(m, primary); why.Waits() {",
+		new:  "if why := p.settleTail(m, primary); why.Waits() && false {", breaks: []string{silentDiverged},
+	},
+	{
+		name: "the GTIDs that a rebuilt member lost are given out again",
+		open: true,
+		file: votersFile,
+		old:  "	if !tail.IsEmpty() {\n		p.waitAtMost(waitMySQL)\n		if p.acks",
+		new:  "	if false {\n		p.waitAtMost(waitMySQL)\n		if p.acks", breaks: []string{reissued},
 	},
 	{
 		name: "the instance of the primary is replaced first",

@@ -13,9 +13,8 @@ import (
 // AdoptHarmless commits on the primary, empty, what a replica committed itself. The replica's binary log is read once more: what counts
 // is what stands there now. It may be cut off between any two transactions: those that are left are still errant, and are planned again.
 func AdoptHarmless(ctx context.Context, primary, replica Server, a topology.AdoptHarmless) error {
-	o := primary.Observe(ctx)
-	if o.Access != mysql.AccessVerified || o.ReadOnly || o.Membership == nil || o.Membership.Epoch != a.Epoch || o.Membership.Primary != a.Member {
-		return fmt.Errorf("%w: %s is not the primary of epoch %d", ErrNotAsPlanned, a.Member, a.Epoch)
+	if err := leads(ctx, primary, a.Member, a.Epoch); err != nil {
+		return err
 	}
 	found, err := replica.LoggedTransactions(ctx, strings.Join(a.GTIDs, ","))
 	if err != nil {
@@ -31,4 +30,21 @@ func AdoptHarmless(ctx context.Context, primary, replica Server, a topology.Adop
 		}
 	}
 	return primary.AdoptTransactions(ctx, a.GTIDs)
+}
+
+// RetireGTIDs commits on the primary, empty, under GTIDs that were lost. It may be cut off between any two of them.
+func RetireGTIDs(ctx context.Context, primary Server, a topology.RetireGTIDs) error {
+	if err := leads(ctx, primary, a.Member, a.Epoch); err != nil {
+		return err
+	}
+	return primary.AdoptTransactions(ctx, a.GTIDs)
+}
+
+// leads makes sure that a server is the primary of an epoch, and takes writes.
+func leads(ctx context.Context, primary Server, member string, epoch uint64) error {
+	o := primary.Observe(ctx)
+	if o.Access != mysql.AccessVerified || o.ReadOnly || o.Membership == nil || o.Membership.Epoch != epoch || o.Membership.Primary != member {
+		return fmt.Errorf("%w: %s is not the primary of epoch %d", ErrNotAsPlanned, member, epoch)
+	}
+	return nil
 }

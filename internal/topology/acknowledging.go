@@ -116,6 +116,14 @@ func (p *acks) lowerWait(primary *Member) bool {
 	return true
 }
 
+// mayAdopt says whether the primary may commit empty transactions under GTIDs of others: nothing else is under way that it, or who votes,
+// has to be settled for.
+func (p *acks) mayAdopt(primary *Member) bool {
+	row, rec := p.plan.Membership, p.plan.Records
+	settled := !p.unconfirmed && row.Settled() && rec.Leaving == "" && rec.ledLast(primary.Name) && !rec.AloneUnknown
+	return settled && !p.busy(primary.Name) && !p.changingVotes() && (!p.Lossless || p.suffice(*row, primary, ""))
+}
+
 // suffice says whether as many voters acknowledge at once as a row asks for, also without one that is to leave (empty for none).
 func (p *acks) suffice(row Membership, primary *Member, leaving string) bool {
 	return p.acknowledgers(primary, leaving) >= row.WaitCount()

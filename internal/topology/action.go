@@ -35,6 +35,8 @@ func Identity(action Action) any {
 		return ofMember{reflect.TypeOf(a), a.Member, ""}
 	case AdoptHarmless:
 		return ofMember{reflect.TypeOf(a), a.Member, a.Replica + " " + strings.Join(a.GTIDs, " ")}
+	case RetireGTIDs:
+		return ofMember{reflect.TypeOf(a), a.Member, a.Of}
 	case CloneFrom:
 		return CloneFrom{Member: a.Member, Donor: a.Donor}
 	case ReplicateFrom:
@@ -212,6 +214,13 @@ type (
 		GTIDs   []string
 		What    string // what the last of them is, for people
 	}
+	// RetireGTIDs commits on the primary, empty, under GTIDs that a member has lost and nobody has any more: no other transaction gets them.
+	RetireGTIDs struct {
+		Member string // the primary
+		Of     string
+		Epoch  uint64 // of the row that is in force
+		GTIDs  []string
+	}
 	// RestoreReplicationAccount makes the account of replicas on a member, their source, what it has to be.
 	RestoreReplicationAccount struct{ Member string }
 	// DisconnectStrangers ends the replication sessions of replicas that acknowledge to the primary and are no members.
@@ -300,6 +309,7 @@ func (a DisconnectStrangers) Target() string       { return a.Member }
 func (a RestoreReplicationAccount) Target() string { return a.Member }
 func (a CommitEmptyTransaction) Target() string    { return a.Member }
 func (a AdoptHarmless) Target() string             { return a.Member }
+func (a RetireGTIDs) Target() string               { return a.Member }
 func (a Certify) Target() string                   { return a.Member }
 func (a SetRelaySync) Target() string              { return a.Member }
 func (a PinSettings) Target() string               { return a.Member }
@@ -414,6 +424,9 @@ func (a AdoptHarmless) String() string {
 		what = fmt.Sprintf("%s and %d more", what, n-1)
 	}
 	return fmt.Sprintf("commit on %s as empty what replica %s logged and what changes no data: %s. Ask who runs it there, such as a monitoring agent, to use NO_WRITE_TO_BINLOG", a.Member, a.Replica, what)
+}
+func (a RetireGTIDs) String() string {
+	return fmt.Sprintf("commit on %s empty transactions under %d GTIDs that %s lost when it was rebuilt, so that no other transaction gets them", a.Member, len(a.GTIDs), a.Of)
 }
 func (a SetSourceWait) String() string {
 	return fmt.Sprintf("let %s wait for %d acknowledgements", a.Member, a.W)

@@ -120,7 +120,7 @@ func (p *adoption) adopt(primary *Member) {
 			continue
 		}
 		p.waitAtMost(waitMySQL)
-		if !p.mayAdopt(primary) || !p.onlyHolder(m, errant) {
+		if !p.acks.mayAdopt(primary) || !p.onlyHolder(m, errant) {
 			continue
 		}
 		a := AdoptHarmless{Member: primary.Name, Replica: m.Name, Epoch: p.plan.Membership.Epoch}
@@ -132,13 +132,6 @@ func (p *adoption) adopt(primary *Member) {
 		p.retry(waitMySQL/2, a)
 		return
 	}
-}
-
-// mayAdopt says whether nothing else is under way that the primary, or who votes, has to be settled for.
-func (p *adoption) mayAdopt(primary *Member) bool {
-	row, rec := p.plan.Membership, p.plan.Records
-	settled := !p.unconfirmed && row.Settled() && rec.Leaving == "" && rec.ledLast(primary.Name) && !rec.AloneUnknown
-	return settled && !p.busy(primary.Name) && !p.acks.changingVotes() && (!p.Lossless || p.acks.suffice(*row, primary, ""))
 }
 
 // onlyHolder says whether every other member and voter is reached and holds none of the transactions of one member, neither executed

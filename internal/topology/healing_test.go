@@ -429,6 +429,20 @@ func TestRebuiltMemberIsNoVoterWhileOthersHoldWhatItLost(t *testing.T) {
 		t.Errorf("while another holds it: planned %q, remembers %q", actions, p.Records.Members[m.Name].Tail)
 	}
 	s.member(1).SQL.Replication.Retrieved = gtid.Set{}
+	p, actions = s.plan()
+	retire, ok := p.Actions[0].(RetireGTIDs)
+	if !ok || p.Records.Members[m.Name].Tail == "" || strings.Join(retire.GTIDs, ",") != strings.Join(trx(2, 5).First(9), ",") || retire.Member != "orders-0" {
+		t.Fatalf("once nobody holds it: planned %q, remembers %q", actions, p.Records.Members[m.Name].Tail)
+	}
+	// Another transaction under one of them is not taken for what was lost.
+	m.SQL.Executed = m.SQL.Executed.Union(trx(2, 1))
+	m.SQL.Replication.Own.Reading = true
+	if p, actions = s.plan(); actions != "" || p.Records.Members[m.Name].Tail == "" {
+		t.Fatalf("with another transaction of its own: planned %q", actions)
+	}
+	m.SQL.Replication.Own.Reading = false
+	s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(2, 5))
+	m.SQL.Executed = m.SQL.Executed.Union(trx(2, 5))
 	if p, actions = s.plan(); actions != "admit orders-2 as a voter" || p.Records.Members[m.Name].Tail != "" {
 		t.Errorf("planned %q, remembers %q", actions, p.Records.Members[m.Name].Tail)
 	}

@@ -69,9 +69,8 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 		p.waitFor(m)
 		return waits("waiting until its relay log is synced")
 	}
-	if holder := p.tailIsHeld(m, primary); holder != nil {
-		p.waitAtMost(waitMySQL)
-		return waits("no voter until it is certain that " + holder.Name + " holds nothing of what it lost when it was rebuilt")
+	if why := p.settleTail(m, primary); why.Waits() {
+		return why
 	}
 	if p.acks.strangerAcknowledges(m, primary) {
 		p.waitAtMost(waitMySQL)
@@ -383,31 +382,40 @@ func (p *votes) ruined(m, primary *Member) bool {
 		m.broken() && !m.BrokenSince.IsZero() && p.Now.Sub(m.BrokenSince) >= brokenPatience)
 }
 
-// tailIsHeld returns which member may hold transactions that a rebuilt one lost, or nil and forgets them. Until then it is
-// no voter, and so never primary: it would give their GTIDs to others, which whoever holds them would skip without a word.
-// Those who hold them are rebuilt as well. What the primary has came back with the copy; what the member has besides may be another
-// transaction under the same GTID.
-func (p *votes) tailIsHeld(m, primary *Member) *Member {
+// retiredAtOnce is how many GTIDs the primary uses up in one action.
+const retiredAtOnce = 256
+
+// settleTail returns what a rebuilt member waits for because of the transactions that it lost, empty for nothing. As long as another member may
+// hold some of them it is no voter, and so never primary: it would give their GTIDs to others, which whoever holds them would skip without
+// a word. Those who hold them are rebuilt as well. Then the primary uses the GTIDs up: archived binary logs, dumps and snapshots may
+// hold them too. What the primary has came back with the copy; what the member has besides is another transaction under the same GTID, which is
+// adopted if it changes no data, and else the member is rebuilt.
+func (p *votes) settleTail(m, primary *Member) Step {
 	rec := p.plan.Records.Members[m.Name]
 	if rec.Tail == "" {
-		return nil
+		return Step{}
 	}
 	tail, err := gtid.Parse(rec.Tail)
 	if err != nil {
-		return m
+		return waits("no voter: the record of what it lost when it was rebuilt cannot be read")
 	}
 	tail = tail.Subtract(primary.SQL.Executed)
 	for _, other := range p.ordered() {
-		if other == m {
-			continue
+		if other != m && (!other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty()) {
+			p.waitAtMost(waitMySQL)
+			return waits("no voter until it is certain that " + other.Name + " holds nothing of what it lost when it was rebuilt")
 		}
-		if !other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty() {
-			return other
+	}
+	if !tail.IsEmpty() {
+		p.waitAtMost(waitMySQL)
+		if unused := tail.Subtract(m.position()); !unused.IsEmpty() && p.acks.mayAdopt(primary) {
+			p.retry(waitMySQL/4, RetireGTIDs{Member: primary.Name, Of: m.Name, Epoch: p.plan.Membership.Epoch, GTIDs: unused.First(retiredAtOnce)})
 		}
+		return waits("no voter until " + primary.Name + " has used up the GTIDs of what it lost when it was rebuilt")
 	}
 	rec.Tail = ""
 	p.plan.Records.Members[m.Name] = rec
-	return nil
+	return Step{}
 }
 
 // excludeUnstable takes the vote of an unstable member when the others can do without it, and returns what the member waits for.

@@ -62,6 +62,7 @@ var EventOf = map[reflect.Type]string{
 	reflect.TypeFor[topology.DisconnectStrangers]():       v1alpha1.EventDisconnectStrangers,
 	reflect.TypeFor[topology.RestoreReplicationAccount](): v1alpha1.EventRestoreReplicationAccount,
 	reflect.TypeFor[topology.AdoptHarmless]():             v1alpha1.EventAdoptHarmless,
+	reflect.TypeFor[topology.RetireGTIDs]():               v1alpha1.EventRetireGTIDs,
 	reflect.TypeFor[topology.PinSettings]():               v1alpha1.EventPinSettings,
 	reflect.TypeFor[topology.ApplySettings]():             v1alpha1.EventApplySettings,
 	reflect.TypeFor[topology.SetMaxConnections]():         v1alpha1.EventSetMaxConnections,

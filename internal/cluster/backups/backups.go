@@ -79,11 +79,34 @@ func archiveTask(c *v1alpha1.MySQLCluster, storage resource.Quantity) task.Task 
 	return t
 }
 
-// archiveReport reads what the archive's pod said last; nil before it said anything.
+// archiveReport reads what the archive's pod said last; nil before it said anything, or when that is of an archive that was switched off
+// since.
 func (r *Archive) archiveReport(ctx context.Context, s *pass.Pass) (*archive.Report, error) {
+	report, err := readReport(ctx, r.Client, s.Cluster)
+	if err != nil || report == nil || report.At.Before(s.Backup.ArchiveSince) {
+		return nil, err
+	}
+	return report, nil
+}
+
+// Archived returns what the archive of a cluster holds or presupposes, as a GTID set, by its pod's last report; empty before there is one.
+// archives is false for a cluster without an archive.
+func (r *Archive) Archived(ctx context.Context, c *v1alpha1.MySQLCluster) (set string, archives bool, err error) {
+	if !c.Archives() {
+		return "", false, nil
+	}
+	report, err := readReport(ctx, r.Client, c)
+	if err != nil || report == nil {
+		return "", true, err
+	}
+	return report.Archived, true, nil
+}
+
+// readReport reads the newest report of a cluster's archive, nil when there is none.
+func readReport(ctx context.Context, c client.Reader, cluster *v1alpha1.MySQLCluster) (*archive.Report, error) {
 	var cm corev1.ConfigMap
-	key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: resources.ArchiveName(s.Cluster.Name)}
-	if err := r.Client.Get(ctx, key, &cm); err != nil {
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: resources.ArchiveName(cluster.Name)}
+	if err := c.Get(ctx, key, &cm); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	text := cm.Data[task.ReportArchive]
@@ -93,9 +116,6 @@ func (r *Archive) archiveReport(ctx context.Context, s *pass.Pass) (*archive.Rep
 	var report archive.Report
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", key.Name, err)
-	}
-	if report.At.Before(s.Backup.ArchiveSince) {
-		return nil, nil //nolint:nilnil // it is of an archive that was switched off since
 	}
 	return &report, nil
 }
@@ -120,7 +140,7 @@ func (r *Snapshots) reportSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha
 		}
 		switch taken.State {
 		case inventory.SnapshotCompleted:
-			st.Phase, st.Message, st.Progress, st.CompletedAt = v1alpha1.BackupCompleted, "", nil, &now
+			st.Phase, st.Reason, st.Message, st.Progress, st.CompletedAt = v1alpha1.BackupCompleted, "", "", nil, &now
 			st.Duration = now.Sub(st.StartedAt.Time).Round(time.Second).String()
 			st.DataBytes = int64(s.Cluster.StorageGiB()) << 30
 		case inventory.SnapshotError:
@@ -169,7 +189,7 @@ func summarise(backups []v1alpha1.MySQLBackup) *v1alpha1.BackupSummary {
 		case !ended(b):
 		case b.Status.Phase == v1alpha1.BackupFailed && summary.LastFailed == "":
 			summary.LastFailed, summary.LastFailedAt = b.Name, b.Status.CompletedAt
-		case b.Status.Phase == v1alpha1.BackupCompleted && summary.LastGood == "":
+		case b.Good() && summary.LastGood == "":
 			summary.LastGood, summary.LastGoodAt = b.Name, b.Status.CompletedAt
 		}
 	}

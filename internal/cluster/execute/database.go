@@ -21,8 +21,6 @@ import (
 const (
 	// drainPatience is how long the clients of a primary may take to finish before it hands over.
 	drainPatience = 10 * time.Second
-	// purgeEvery is the least time between two attempts to make room on a primary's disk.
-	purgeEvery = time.Minute
 )
 
 // sqlPort is mysqld on the members of one cluster.
@@ -94,32 +92,6 @@ func (m sqlMember) DisconnectClients(ctx context.Context) {
 	if _, err := m.Member.DisconnectClients(ctx); err != nil {
 		m.s.Log.V(1).Info("clients of a former primary stay connected", "member", m.name, "problem", err.Error())
 	}
-}
-
-// PurgeBinaryLogs removes what every replica has executed from a primary whose disk fills up. While a
-// replica is not reached nothing is removed: nobody knows what it lacks.
-func (m sqlMember) PurgeBinaryLogs(ctx context.Context) error {
-	s := m.s
-	if m.r.Clock.Since(s.Cache.Looks.PurgedAt) < purgeEvery {
-		return nil
-	}
-	var executed []string
-	for _, v := range s.Plan.Members {
-		if v.Name == s.Plan.Primary {
-			continue
-		}
-		other := s.Observed.Members[v.Name]
-		if other == nil || other.SQL.Access != topology.AccessVerified {
-			return fmt.Errorf("%s does not answer: what it lacks is kept", v.Name)
-		}
-		executed = append(executed, other.SQL.Executed.String())
-	}
-	s.Cache.Looks.PurgedAt = m.r.Clock.Now()
-	removed, err := m.Member.PurgeBinaryLogs(ctx, executed)
-	if removed > 0 {
-		s.Log.Info("removed binary logs that no replica needs", "member", s.Plan.Primary, "logs", removed)
-	}
-	return err
 }
 
 // PinSettings puts variables back, and remembers to what: one that does not stay so is left at that.

@@ -15,11 +15,11 @@ import (
 const keepBinaryLogs = 3
 
 // PurgeBinaryLogs removes the oldest binary logs of a primary, as long as each given replica has executed everything in
-// them, and returns how many. executed are the replicas' executed GTID sets as text; a replica that is left out, and all
+// them, and returns how many; at most so many where atMost is not 0. executed are the replicas' executed GTID sets as text; a replica that is left out, and all
 // that is restored later, may have to be seeded anew. The newest logs stay in any case.
 // It fails with ErrCommitsPending while commits wait for acknowledgements that do not come: reading the list of logs would
 // hang behind them (fact 2). On a full disk it can end in the statement's deadline (fact 22).
-func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string) (removed int, err error) {
+func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string, atMost int) (removed int, err error) {
 	defer m.h.Annotate(&err, "purge binary logs")
 	err = m.h.Control(ctx, func(s *conn.Session) error {
 		if err := refuseWhileStuck(ctx, s); err != nil {
@@ -43,6 +43,9 @@ func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string) (remove
 		if failure != nil || removed <= 0 {
 			removed = 0
 			return failure
+		}
+		if atMost > 0 {
+			removed = min(removed, atMost)
 		}
 		before := len(logs)
 		if err := s.Change(ctx, "purge/to", "PURGE BINARY LOGS TO ?", logs[removed]); err != nil {

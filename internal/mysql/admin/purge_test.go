@@ -48,16 +48,22 @@ func TestPurgeBinaryLogs(t *testing.T) {
 
 	// Logs without a transaction may go whoever lacks what.
 	purged := mysqltest.Value(t, db, "SELECT @@gtid_purged")
-	_, err := m[0].PurgeBinaryLogs(ctx, []string{executed, ""})
+	_, err := m[0].PurgeBinaryLogs(ctx, []string{executed, ""}, 0)
 	mysqltest.Must(t, err)
-	if _, err = m[0].PurgeBinaryLogs(ctx, []string{executed, "nonsense"}); err == nil {
+	if _, err = m[0].PurgeBinaryLogs(ctx, []string{executed, "nonsense"}, 0); err == nil {
 		t.Error("a position that is none was taken")
 	}
 	if now := mysqltest.Value(t, db, "SELECT @@gtid_purged"); now != purged {
 		t.Errorf("gone although a replica lacks it: %s, before %s", now, purged)
 	}
 	before := logs()
-	removed, err := m[0].PurgeBinaryLogs(ctx, []string{executed, behind})
+	removed, err := m[0].PurgeBinaryLogs(ctx, []string{executed, behind}, 1)
+	mysqltest.Must(t, err)
+	if left := logs(); removed != 1 || len(left) != len(before)-1 {
+		t.Errorf("%d removed of at most one, left %v", removed, left)
+	}
+	before = logs()
+	removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, behind}, 0)
 	mysqltest.Must(t, err)
 	left := logs()
 	if removed != len(before)-len(left) || removed == 0 || left[0] != needed {
@@ -72,14 +78,14 @@ func TestPurgeBinaryLogs(t *testing.T) {
 	// not have noticed.
 	mysqltest.WaitFor(t, "only the newest logs are left", func() bool {
 		before = logs()
-		removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed})
+		removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}, 0)
 		mysqltest.Must(t, err)
 		if left = logs(); removed != len(before)-len(left) || len(left) < admin.KeepBinaryLogs {
 			t.Fatalf("%d removed, left %v of %v", removed, left, before)
 		}
 		return len(left) == admin.KeepBinaryLogs
 	})
-	if removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}); err != nil || removed != 0 {
+	if removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}, 0); err != nil || removed != 0 {
 		t.Errorf("again: %d removed, %v", removed, err)
 	}
 	fill(2)
@@ -96,7 +102,7 @@ func TestPurgeBinaryLogs(t *testing.T) {
 	mysqltest.Must(t, m[2].StopIOThread(ctx))
 	waiting := mysqltest.Connect(t, w.Servers[0], "&INSERT INTO purging.t VALUES ()")
 	mysqltest.WaitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
-	_, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed})
+	_, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}, 0)
 	mysqltest.WantError(t, err, mysql.ErrCommitsPending)
 	mysqltest.Must(t, m[1].StartReplica(ctx))
 	mysqltest.Must(t, m[2].StartReplica(ctx))

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -284,21 +285,23 @@ func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"a gap after the fact":            {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true, Missing: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "no longer in the bucket: uuid:5"},
+		"a gap after the fact":            {archive.Report{At: now, CoveredUntil: now, Start: archive.Start{BaseNeeded: true}, Missing: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "no longer in the bucket: uuid:5"},
 		"nothing but trouble":             {archive.Report{At: now, Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "nothing is archived yet: AccessDenied: access is denied"},
 		"all is well":                     {archive.Report{At: now, CoveredUntil: now.Add(-11 * time.Second), FirstRecoverable: now.Add(-time.Hour)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 		"a failover for a moment":         {archive.Report{At: now, CoveredUntil: now.Add(-time.Minute), FirstRecoverable: now.Add(-time.Hour), Error: "the primary does not take writes", Reason: "NoPrimary"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 		"a bucket that is not open":       {archive.Report{At: now, CoveredUntil: now.Add(-time.Hour), Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "AccessDenied: access is denied"},
 		"behind without an error":         {archive.Report{At: now, CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "not archived yet"},
 		"a pod that is silent":            {archive.Report{At: now.Add(-time.Hour), CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "has not reported"},
-		"no base yet":                     {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "no backup to begin with"},
-		"a gap":                           {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true, Gap: "uuid:7-9"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "purged before they were archived: uuid:7-9"},
-		"a loss":                          {archive.Report{At: now, CoveredUntil: now, BaseNeeded: true, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
+		"no base yet":                     {archive.Report{At: now, CoveredUntil: now, Start: archive.Start{BaseNeeded: true}}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "no backup to begin with"},
+		"a gap":                           {archive.Report{At: now, CoveredUntil: now, Start: archive.Start{BaseNeeded: true}, Gap: "uuid:7-9"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "purged before they were archived: uuid:7-9"},
+		"a loss":                          {archive.Report{At: now, CoveredUntil: now, Start: archive.Start{BaseNeeded: true}, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
 		"a pod that has just begun":       {archive.Report{At: now, CoveredUntil: now}, metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "looked through"},
 		"a bucket that refuses to delete": {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Kept: "access is denied"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "old segments stay: access is denied"},
-		"not looked through for a moment": {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-6 * time.Minute)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
-		"not looked through for long":     {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "whether segments are missing is not known"},
-		"never looked through":            {archive.Report{At: now, CoveredUntil: now, Unread: "access is denied", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "access is denied"},
+		"not looked through for a moment": {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Doubt: archive.Doubt{Unread: "the store is not available", UnreadSince: now.Add(-6 * time.Minute)}}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"not looked through for long":     {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, Doubt: archive.Doubt{Unread: "the store is not available", UnreadSince: now.Add(-time.Hour)}}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "whether segments are missing is not known"},
+		"a time ahead":                    {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, TimeAhead: archive.TimeAhead{Ahead: "uuid:7 was archived", AheadSince: now.Add(-time.Minute)}}, metav1.ConditionFalse, v1alpha1.ReasonArchiveTimeAhead, "uuid:7 was archived"},
+		"a time ahead long ago":           {archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now, TimeAhead: archive.TimeAhead{Ahead: "uuid:7 was archived", AheadSince: now.Add(-2 * time.Hour)}}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "any moment"},
+		"never looked through":            {archive.Report{At: now, CoveredUntil: now, Doubt: archive.Doubt{Unread: "access is denied", UnreadSince: now.Add(-time.Hour)}}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "access is denied"},
 		"a gap with its bridge":           {archive.Report{At: now, CoveredUntil: now, Gap: "uuid:7-9", FirstRecoverable: now}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -351,14 +354,15 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	})
 	a.pass()
 	a.clock.SetTime(a.clock.Now().Add(time.Minute)) // the StatefulSet is as old as the API server says: what is reported is younger
-	a.reports(archive.Report{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
+	a.reports(archive.Report{At: a.clock.Now(), Start: archive.Start{BaseNeeded: true}, Error: "the bucket does not exist", Reason: "NoBucket"})
 	a.pass()
 	if got := a.bases(); len(got) != 0 {
 		t.Fatalf("with a bucket that does not exist: %v", got)
 	}
+	const required = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-9"
 	want := func(what string, n int) {
 		t.Helper()
-		a.reports(archive.Report{At: a.clock.Now(), BaseNeeded: true})
+		a.reports(archive.Report{At: a.clock.Now(), Start: archive.Start{BaseNeeded: true, Required: required}})
 		a.pass()
 		a.pass()
 		if got := a.bases(); len(got) != n {
@@ -369,6 +373,12 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	b := a.bases()[0]
 	if b.Spec.ClusterName != "orders" || b.Spec.Method != v1alpha1.BackupMethodDump || b.Spec.Schedule != "daily" || b.Labels[v1alpha1.LabelComponent] != resources.ComponentArchive || !strings.HasPrefix(b.Name, "orders-base-") {
 		t.Errorf("the base is %+v", b)
+	}
+	var job batchv1.Job
+	a.look(b.Name)
+	must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: a.namespace, Name: backups.JobName(&b, "")}, &job))
+	if told := resources.TaskOf(&job); !told.Base || told.Required != required {
+		t.Errorf("its pod is told %+v", told)
 	}
 	a.clock.SetTime(a.clock.Now().Add(2 * time.Hour))
 	want("while it runs, however long", 1)

@@ -27,6 +27,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // shelf is a namespace with a cluster that has a destination, and the reconciler of its backups. No pod ever runs here:
@@ -789,6 +790,27 @@ func TestPrunedBackupsGo(t *testing.T) {
 	var names []string
 	for _, b := range list.Items {
 		names = append(names, b.Name)
+	}
+	if strings.Join(names, " ") != "hourly-old mine new" {
+		t.Errorf("left are %v", names)
+	}
+	// The first schedule of dumps prunes what no schedule owns any more.
+	s.put("left", of("gone"))
+	s.put("base", func(b *v1alpha1.MySQLBackup) {
+		b.Labels = map[string]string{v1alpha1.LabelComponent: resources.ComponentArchive}
+	})
+	must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster))
+	s.cluster.Spec.Backup.Schedules = []v1alpha1.BackupSchedule{{Name: "daily", Cron: "30 3 * * *"}, {Name: "hourly", Cron: "0 * * * *"}}
+	must(t, kube.Update(t.Context(), s.cluster))
+	s.report("new", func(st *v1alpha1.MySQLBackupStatus) { st.Pruned = []string{"left", "base", "hourly-old", "mine"} })
+	names = nil
+	for deadline := time.Now().Add(patience); len(names) != 3 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		s.look("new")
+		must(t, kube.List(t.Context(), &list, client.InNamespace(s.namespace)))
+		names = nil
+		for _, b := range list.Items {
+			names = append(names, b.Name)
+		}
 	}
 	if strings.Join(names, " ") != "hourly-old mine new" {
 		t.Errorf("left are %v", names)

@@ -251,6 +251,8 @@ const (
 	ReasonArchiveBaseNeeded = "ArchiveBaseNeeded"
 	// ReasonArchiveUnread: the archive could not be looked through for some time, so that segments may be missing.
 	ReasonArchiveUnread = "ArchiveUnread"
+	// ReasonArchiveTimeAhead: a transaction says that it was committed after it was archived, so that a clock is wrong.
+	ReasonArchiveTimeAhead = "ArchiveTimeAhead"
 	// ReasonBackupSucceeded: the newest backup is good, and none is overdue.
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonBackupFailed: the newest backup failed.

@@ -279,9 +279,18 @@ func (b *MySQLBackup) Done() bool {
 	return b.Status.Phase == BackupCompleted || b.Status.Phase == BackupFailed
 }
 
+// Good says whether the backup is complete, and no verification has found that it is not what was backed up.
+func (b *MySQLBackup) Good() bool { return b.Status.Phase == BackupCompleted && !b.Refuted() }
+
+// Refuted says whether the last verification found that the backup is not what was backed up.
+func (b *MySQLBackup) Refuted() bool {
+	v := b.Status.Verification
+	return v != nil && v.Result == VerificationFailed && (v.Reason == BackupReasonDamaged || v.Reason == BackupReasonDiffers || v.Reason == BackupReasonNotFound)
+}
+
 // BackupSummary is what backups there are of a cluster.
 type BackupSummary struct {
-	// LastGood is the newest completed MySQLBackup, and LastGoodAt when it was taken.
+	// LastGood is the newest completed MySQLBackup that no verification found damaged, and LastGoodAt when it was taken.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	LastGood string `json:"lastGood,omitempty"`

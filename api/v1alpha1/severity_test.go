@@ -14,7 +14,7 @@ import (
 var otherConditions = []string{
 	ReasonProvisioning, ReasonBootstrapping, ReasonReplicating, ReasonStable, ReasonAllMembersReady, ReasonMembersNotReady, ReasonWriteSucceeded,
 	ReasonNotProbed, ReasonHealthy, ReasonCloudAnswered, ReasonAbandoned, ReasonRecovered, ReasonArchiving, ReasonArchiveStarting, ReasonArchiveBehind,
-	ReasonArchiveGap, ReasonArchiveBaseNeeded, ReasonArchiveUnread, ReasonBackupSucceeded, ReasonBackupFailed, ReasonBackupVanished, ReasonBackupOverdue,
+	ReasonArchiveGap, ReasonArchiveBaseNeeded, ReasonArchiveUnread, ReasonArchiveTimeAhead, ReasonBackupSucceeded, ReasonBackupFailed, ReasonBackupVanished, ReasonBackupOverdue,
 	ReasonVerificationFailed, ReasonVerificationOverdue, ReasonNoBackupYet, ReasonBackupDue, ReasonBackupsPaused, ReasonHibernated, ReasonRolling, ReasonCoolDown,
 	ReasonMemberRebuilt, ReasonRebuildRefused, ReasonLossAccepted, ReasonLossRefused,
 }

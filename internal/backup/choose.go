@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -26,9 +27,9 @@ type candidate struct {
 }
 
 // Choose returns the member to back up: the voting replica that is least behind, whose dump costs no client anything, or the
-// primary when none follows it within maxLag. tried has members that were tried in vain, by name, with the error: they
-// come after the other replicas, and those that were sick after the primary too.
-func Choose(ctx context.Context, members []Member, maxLag time.Duration, tried map[string]error) (Member, error) {
+// primary when none follows it within maxLag and has executed what the backup is required to hold. tried has members that were tried in
+// vain, by name, with the error: they come after the other replicas, and those that were sick after the primary too.
+func Choose(ctx context.Context, members []Member, maxLag time.Duration, required gtid.Set, tried map[string]error) (Member, error) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	var replicas, primaries []candidate
@@ -49,6 +50,8 @@ func Choose(ctx context.Context, members []Member, maxLag time.Duration, tried m
 				problems = append(problems, m.Name+": it leaves out or changes what it receives: "+strings.Join(state.Filters, ", "))
 			case state.Following && state.LagKnown && state.Lag > maxLag:
 				problems = append(problems, fmt.Sprintf("%s: it is %s behind", m.Name, state.Lag.Round(time.Second)))
+			case state.Following && state.LagKnown && lacking(state, required) != "":
+				problems = append(problems, m.Name+": it has not executed yet "+lacking(state, required))
 			case state.Following && state.LagKnown:
 				replicas = append(replicas, candidate{m, state})
 			default:
@@ -83,6 +86,15 @@ func (c candidate) rank(tried map[string]error) int {
 		return rank + 4
 	}
 	return rank + 1
+}
+
+// lacking is what of a set a server has not executed, empty for nothing.
+func lacking(state podclient.ServerState, required gtid.Set) string {
+	executed, err := gtid.Parse(state.Executed)
+	if err != nil {
+		return required.String()
+	}
+	return required.Subtract(executed).String()
 }
 
 func look(ctx context.Context, m Member) (podclient.ServerState, error) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
@@ -615,32 +616,39 @@ func TestChoose(t *testing.T) {
 	voteless := replica
 	voteless.Name = "orders-7"
 	dead := Member{Name: "orders-9", Connect: func(context.Context) (*podclient.Visit, error) { return nil, mysql.ErrUnreachable }}
+	reached, err := gtid.Parse(strings.ReplaceAll(sql(t, w.replica, "SELECT @@gtid_executed"), "\\n", ""))
+	must(t, err)
+	beyond := reached.Union(gtid.MustParse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1"))
 	tried := func(m Member, err error) map[string]error { return map[string]error{m.Name: err} }
 	for name, row := range map[string]struct {
-		members []Member
-		tried   map[string]error
-		want    string
+		members  []Member
+		tried    map[string]error
+		want     string
+		required gtid.Set
 	}{
-		"a replica":                           {[]Member{primary, replica, dead}, nil, replica.Name},
-		"a replica without a vote":            {[]Member{primary, voteless}, nil, primary.Name},
-		"only one without a vote":             {[]Member{voteless}, nil, ""},
-		"only the primary":                    {[]Member{primary, dead}, nil, primary.Name},
-		"nobody that answers":                 {[]Member{dead}, nil, ""},
-		"nobody":                              {nil, nil, ""},
-		"a stopped replica":                   {[]Member{replica}, nil, ""},
-		"the primary then too":                {[]Member{primary, replica}, nil, primary.Name},
-		"the primary after a silent replica":  {[]Member{primary, replica}, tried(replica, fmt.Errorf("dump: %w", ErrSilent)), primary.Name},
-		"the primary after a lost one":        {[]Member{primary, replica}, tried(replica, fmt.Errorf("dump: %w", ErrLost)), primary.Name},
-		"a replica whose dump failed":         {[]Member{primary, replica}, tried(replica, ErrProgram), replica.Name},
-		"the sick one when there is no other": {[]Member{replica, dead}, tried(replica, ErrLost), replica.Name},
-		"the replica when both were sick":     {[]Member{primary, replica}, map[string]error{primary.Name: ErrSilent, replica.Name: ErrLost}, replica.Name},
+		"a replica":                                         {[]Member{primary, replica, dead}, nil, replica.Name, gtid.Set{}},
+		"a replica without a vote":                          {[]Member{primary, voteless}, nil, primary.Name, gtid.Set{}},
+		"only one without a vote":                           {[]Member{voteless}, nil, "", gtid.Set{}},
+		"only the primary":                                  {[]Member{primary, dead}, nil, primary.Name, gtid.Set{}},
+		"nobody that answers":                               {[]Member{dead}, nil, "", gtid.Set{}},
+		"nobody":                                            {nil, nil, "", gtid.Set{}},
+		"a stopped replica":                                 {[]Member{replica}, nil, "", gtid.Set{}},
+		"the primary then too":                              {[]Member{primary, replica}, nil, primary.Name, gtid.Set{}},
+		"the primary after a silent replica":                {[]Member{primary, replica}, tried(replica, fmt.Errorf("dump: %w", ErrSilent)), primary.Name, gtid.Set{}},
+		"the primary after a lost one":                      {[]Member{primary, replica}, tried(replica, fmt.Errorf("dump: %w", ErrLost)), primary.Name, gtid.Set{}},
+		"a replica whose dump failed":                       {[]Member{primary, replica}, tried(replica, ErrProgram), replica.Name, gtid.Set{}},
+		"the sick one when there is no other":               {[]Member{replica, dead}, tried(replica, ErrLost), replica.Name, gtid.Set{}},
+		"a replica that lacks what the archive begins with": {[]Member{primary, replica}, nil, primary.Name, beyond},
+		"only such a replica":                               {[]Member{replica}, nil, "", beyond},
+		"a replica that has it":                             {[]Member{primary, replica}, nil, replica.Name, reached},
+		"the replica when both were sick":                   {[]Member{primary, replica}, map[string]error{primary.Name: ErrSilent, replica.Name: ErrLost}, replica.Name, gtid.Set{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Contains(name, "stopped") || strings.Contains(name, "then too") {
 				sql(t, w.replica, "STOP REPLICA SQL_THREAD")
 				defer func() { must(t, w.follow(t.Context())) }()
 			}
-			m, err := Choose(t.Context(), row.members, time.Hour, row.tried)
+			m, err := Choose(t.Context(), row.members, time.Hour, row.required, row.tried)
 			if m.Name != row.want || (row.want == "") != errors.Is(err, ErrNoMember) {
 				t.Errorf("chose %q, %v", m.Name, err)
 			}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
@@ -122,6 +123,12 @@ func RootOf(namespace, cluster, uid string) string { return path.Join(namespace,
 // FolderOf names the folder of a backup that began at a time. Names of MySQLBackups may come again, times do not.
 func FolderOf(started time.Time, backup string) string {
 	return started.UTC().Format(folderTime) + "-" + backup
+}
+
+// NameIn returns the name of the MySQLBackup whose folder it is.
+func NameIn(folder string) string {
+	_, name, _ := strings.Cut(folder, "-")
+	return name
 }
 
 // Folder is the path of a backup's folder below the destination's prefix.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
@@ -229,13 +230,13 @@ func TestAReplicaThatIsFarBehind(t *testing.T) {
 			t.Fatalf("the replica does not fall behind: %+v", state)
 		}
 	}
-	if m, err := Choose(t.Context(), []Member{primary, replica}, time.Hour, nil); err != nil || m.Name != replica.Name {
+	if m, err := Choose(t.Context(), []Member{primary, replica}, time.Hour, gtid.Set{}, nil); err != nil || m.Name != replica.Name {
 		t.Errorf("within the limit: %s, %v", m.Name, err)
 	}
-	if m, err := Choose(t.Context(), []Member{primary, replica}, time.Second, nil); err != nil || m.Name != primary.Name {
+	if m, err := Choose(t.Context(), []Member{primary, replica}, time.Second, gtid.Set{}, nil); err != nil || m.Name != primary.Name {
 		t.Errorf("beyond it: %s, %v", m.Name, err)
 	}
-	if _, err := Choose(t.Context(), []Member{replica}, time.Second, nil); !errors.Is(err, ErrNoMember) || !strings.Contains(err.Error(), "behind") {
+	if _, err := Choose(t.Context(), []Member{replica}, time.Second, gtid.Set{}, nil); !errors.Is(err, ErrNoMember) || !strings.Contains(err.Error(), "behind") {
 		t.Errorf("beyond it, without a primary: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // Retention says what is kept of a schedule's backups. Zero values are no limit.
@@ -87,71 +88,77 @@ type Surplus struct {
 	Folder, Backup string
 }
 
-// Surplus lists what the retention of a schedule no longer keeps, the newest first. It is asked after a backup of that
-// schedule succeeded. A base of the archive takes nobody's place: it goes once it is older than all that the schedule keeps.
-// Whatever the retention says, two backups of the cluster stay: the newest, and the newest of those that passed says were
-// restored and found whole. A folder whose manifest cannot be read, or whose objects are not as large as its manifest says,
+// Pruning is one application of a schedule's retention.
+type Pruning struct {
+	// Schedule is the schedule, a backup of which has just succeeded.
+	Schedule string
+	Retention
+	// Living are the cluster's schedules of dumps, for the one that also applies its retention to what others left: a schedule that was
+	// renamed, removed, or takes snapshots by now, or no schedule at all for a base of the archive.
+	Living []string
+	// Required is what a backup must hold to be a base of the archive; nil without an archive.
+	Required *gtid.Set
+	Now      time.Time
+}
+
+// Surplus lists what the retention of a schedule no longer keeps, the newest first. A base of the archive takes nobody's place: it goes
+// once it is older than all that the schedule keeps, and so does what another schedule left, and what a verification refuted. Whatever the retention says, three
+// good backups of the cluster stay: the newest, the newest that was verified, and the newest that is a base of the archive. A damaged one
 // counts for nothing and is left alone, so that a person can look at it.
-func (p Place) Surplus(ctx context.Context, schedule string, r Retention, now time.Time, passed func(context.Context, Surplus) (bool, error)) ([]Surplus, error) {
-	folders, err := p.Folders(ctx)
-	if err != nil {
-		return nil, err
+func (p Place) Surplus(ctx context.Context, pruning Pruning) ([]Surplus, error) {
+	if pruning.Schedule == "" {
+		return nil, nil
 	}
-	slices.Reverse(folders) // the newest first
 	var surplus []Surplus
-	newest, found, kept := true, false, 0
-	for _, folder := range folders {
-		m, err := p.Finished(ctx, folder)
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrCorrupt) {
-			continue
-		}
+	var stay indispensable
+	kept := 0
+	for b, err := range p.Backups().NewestFirst(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		this := Surplus{Folder: folder, Backup: m.Backup}
-		stays := newest
-		newest = false
-		if !found {
-			if found, err = passed(ctx, this); err != nil {
-				return nil, err
-			}
-			stays = stays || found
-		}
-		if m.Schedule != schedule || schedule == "" {
+		if b.Standing == Damaged {
 			continue
 		}
-		if !m.Base {
+		stays := stay.holds(b, pruning.Required)
+		if !pruning.owns(b.Manifest) {
+			continue
+		}
+		counts := b.Standing.Good() && !b.Manifest.Base && b.Manifest.Schedule == pruning.Schedule
+		if counts {
 			kept++
 		}
-		old := r.MaxAge > 0 && now.Sub(m.CompletedAt) > r.MaxAge
-		tooMany := r.Count > 0 && (kept > r.Count || m.Base && kept == r.Count)
-		if !stays && (old || tooMany) {
-			surplus = append(surplus, this)
+		if !stays && (pruning.tooOld(b.Manifest) || pruning.tooMany(kept, counts)) {
+			surplus = append(surplus, Surplus{Folder: b.Folder, Backup: b.Manifest.Backup})
 		}
 	}
 	return surplus, nil
 }
 
-// Finished returns the manifest of a folder that is a backup, with everything in it as large as that says. Otherwise its
-// error wraps store.ErrNotFound or ErrCorrupt.
-func (p Place) Finished(ctx context.Context, folder string) (Manifest, error) {
-	m, err := p.ReadManifest(ctx, folder)
-	if err != nil {
-		return Manifest{}, err
+// owns says whether a backup is the schedule's to delete.
+func (p Pruning) owns(m Manifest) bool {
+	return m.Schedule == p.Schedule || len(p.Living) > 0 && (m.Schedule != "" || m.Base) && !slices.Contains(p.Living, m.Schedule)
+}
+
+func (p Pruning) tooOld(m Manifest) bool { return p.MaxAge > 0 && p.Now.Sub(m.CompletedAt) > p.MaxAge }
+
+// tooMany says whether there is one too many, when so many are kept of those that count; of those that do not, none is kept beyond them.
+func (p Pruning) tooMany(kept int, counts bool) bool {
+	return p.Count > 0 && (kept > p.Count || !counts && kept == p.Count)
+}
+
+// indispensable finds the backups that stay whatever a retention says, in a list with the newest first.
+type indispensable struct{ newest, verified, base bool }
+
+// holds says whether the next backup is one of them.
+func (i *indispensable) holds(b Stored, required *gtid.Set) bool {
+	is := indispensable{newest: b.Standing.Good(), verified: b.Standing == Passed}
+	if required != nil && is.newest {
+		set, err := gtid.Parse(b.Manifest.GTIDSet)
+		is.base = err == nil && set.Contains(*required)
 	}
-	prefix, sizes := p.Folder(folder)+"/", map[string]int64{}
-	for object, err := range p.Store.List(ctx, prefix) {
-		if err != nil {
-			return Manifest{}, fmt.Errorf("list %s: %w", folder, err)
-		}
-		sizes[object.Key] = object.Size
-	}
-	for _, o := range slices.Concat(m.Dump.Objects, m.Accounts.Objects, m.Definitions.Objects) {
-		if size, there := sizes[prefix+o.Name]; !there || size != o.Bytes {
-			return Manifest{}, fmt.Errorf("%w: %s is not there, or has not the %d bytes that the manifest says", ErrCorrupt, o.Name, o.Bytes)
-		}
-	}
-	return m, nil
+	stays := is.newest && !i.newest || is.verified && !i.verified || is.base && !i.base
+	*i = indispensable{i.newest || is.newest, i.verified || is.verified, i.base || is.base}
+	return stays
 }
 
 // Latest returns the folder of the newest backup that was finished, whether its manifest can be read or not: ErrCorrupt says
@@ -167,25 +174,6 @@ func (p Place) Latest(ctx context.Context) (string, error) {
 			return folder, nil
 		case !errors.Is(err, store.ErrNotFound):
 			return folder, fmt.Errorf("%s: %w", p.Folder(folder), err)
-		}
-	}
-	return "", fmt.Errorf("look for a backup in %s: %w", p.Store.URL(p.Root), store.ErrNotFound)
-}
-
-// Newest returns the folder of the newest backup whose manifest can be read. store.ErrNotFound says that there is none.
-func (p Place) Newest(ctx context.Context) (string, error) {
-	folders, err := p.Folders(ctx)
-	if err != nil {
-		return "", err
-	}
-	slices.Reverse(folders)
-	for _, folder := range folders {
-		_, err := p.ReadManifest(ctx, folder)
-		if err == nil {
-			return folder, nil
-		}
-		if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, ErrCorrupt) {
-			return "", err
 		}
 	}
 	return "", fmt.Errorf("look for a backup in %s: %w", p.Store.URL(p.Root), store.ErrNotFound)

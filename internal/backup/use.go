@@ -55,7 +55,7 @@ func (p Place) use(ctx context.Context, folder, by string) (end func(error)) {
 	}
 }
 
-// Unused fails with ErrInUse while somebody restores from a backup, or verifies it.
+// Unused fails with ErrInUse while somebody restores from a backup, or verifies it, or a restore is not finished that may need it.
 func (p Place) Unused(ctx context.Context, folder string, now time.Time) error {
 	for object, err := range p.Store.List(ctx, p.Folder(folder)+"/"+usedFolder+"/") {
 		if err != nil {
@@ -65,7 +65,7 @@ func (p Place) Unused(ctx context.Context, folder string, now time.Time) error {
 			return fmt.Errorf("%s: %w", folder, ErrInUse)
 		}
 	}
-	return nil
+	return p.Reserved(ctx, folder, now)
 }
 
 // RemoveUnused is Remove for a backup that nobody uses, and fails with ErrInUse otherwise. Who uses one marks it and then reads

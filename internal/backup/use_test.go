@@ -189,3 +189,28 @@ func TestARestoreUsesItsBackup(t *testing.T) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
+
+// TestAReservationOutlivesItsPod: a restore that failed waits for a person for days, and keeps what it needs.
+func TestAReservationOutlivesItsPod(t *testing.T) {
+	p, now := shelf(t), time.Now()
+	must(t, p.WriteManifest(t.Context(), "a", Manifest{Backup: "a"}))
+	must(t, p.WriteManifest(t.Context(), "b", Manifest{Backup: "b"}))
+	kept := func(what string, now time.Time, a, b bool) {
+		t.Helper()
+		for folder, want := range map[string]bool{"a": a, "b": b} {
+			if err := p.Unused(t.Context(), folder, now); err != nil != want || err != nil && !errors.Is(err, ErrInUse) {
+				t.Errorf("%s: %s is kept: %v", what, folder, err)
+			}
+		}
+	}
+	r := p.Reserve(t.Context(), "uid-of-the-new-cluster", "")
+	kept("while it plans", now, true, true)
+	r.Narrow(t.Context(), "a")
+	kept("once it has chosen", now, true, false)
+	r.End(errors.New("the server is gone"))
+	kept("after it failed", now.Add(reservedFor-time.Hour), true, false)
+	kept("after nobody cared", now.Add(reservedFor+time.Hour), false, false)
+	r = p.Reserve(t.Context(), "uid-of-the-new-cluster", "a")
+	r.End(nil)
+	kept("after it was done", now, false, false)
+}

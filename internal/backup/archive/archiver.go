@@ -76,9 +76,7 @@ type Report struct {
 	CoveredUntil time.Time `json:"coveredUntil"`
 	// Archived is what the archive holds or presupposes.
 	Archived string `json:"archived,omitempty"`
-	// Anchor is what a backup must hold to be a base, and BaseNeeded says that there is none.
-	Anchor     string `json:"anchor,omitempty"`
-	BaseNeeded bool   `json:"baseNeeded,omitempty"`
+	Start
 	// FirstRecoverable is the earliest moment that can be restored.
 	FirstRecoverable time.Time `json:"firstRecoverable"`
 	// Gap and Lost are those of the newest break in the archive.
@@ -86,17 +84,39 @@ type Report struct {
 	Lost string `json:"lost,omitempty"`
 	// Missing are transactions that were archived, and whose segments are no longer in the bucket.
 	Missing string `json:"missing,omitempty"`
+	TimeAhead
 	// Kept is why segments are still there that no backup needs.
 	Kept string `json:"kept,omitempty"`
-	// Unread is why the archive could not be looked through, UnreadSince since when: segments may be missing. Empty while it can.
-	Unread      string    `json:"unread,omitempty"`
-	UnreadSince time.Time `json:"unreadSince"`
+	Doubt
 	// Error is why archiving stands still; empty while it does not.
 	Error string `json:"error,omitempty"`
 	// Reason is Error in one word.
 	Reason string `json:"reason,omitempty"`
 	// Ended is true when the archiver was told to end and has stored everything that was committed by then.
 	Ended bool `json:"ended,omitempty"`
+}
+
+// Start is what the archive begins with.
+type Start struct {
+	// Anchor is what had been committed before the first segment that follows without a gap, AnchorAt a moment at which it had.
+	Anchor   string    `json:"anchor,omitempty"`
+	AnchorAt time.Time `json:"anchorAt"`
+	// Required is what a backup must hold to be a base: the anchor, and what precedes a hole.
+	Required string `json:"required,omitempty"`
+	// BaseNeeded says that there is no such backup.
+	BaseNeeded bool `json:"baseNeeded,omitempty"`
+}
+
+// Doubt is why the archive could not be looked through, and since when: segments may be missing. It is empty while it can.
+type Doubt struct {
+	Unread      string    `json:"unread,omitempty"`
+	UnreadSince time.Time `json:"unreadSince"`
+}
+
+// TimeAhead is the newest transaction that says that it was committed after it was archived, and when it was archived.
+type TimeAhead struct {
+	Ahead      string    `json:"ahead,omitempty"`
+	AheadSince time.Time `json:"aheadSince"`
 }
 
 // News is the report without what changes all the time.
@@ -123,6 +143,8 @@ type Archiver struct {
 	gapSince time.Time
 	// unproven is what the report said of breaks before it told one that is in no segment yet.
 	unproven *breakage
+	// newest is the newest segment, or how the next one begins after a break; nil for an empty archive.
+	newest *Header
 	// executed is what the primary had when it was looked at last, target what of that is stored before an archiver ends.
 	executed, target gtid.Set
 	// ending is closed when the archiver is told to end.
@@ -149,7 +171,7 @@ func New(o Options) *Archiver {
 	if o.Report == nil {
 		o.Report = func(Report) {}
 	}
-	return &Archiver{o: o, base: &bases{place: o.Folder.Place}, ending: make(chan struct{})}
+	return &Archiver{o: o, base: &bases{stored: o.Folder.Backups()}, ending: make(chan struct{})}
 }
 
 // Run archives until ctx ends, and then stores what is committed by then, within FlushTimeout. It begins again after every
@@ -244,6 +266,7 @@ func (a *Archiver) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	at.epoch = v.Epoch(ctx)
 	next, source, err := a.resume(ctx, v, tail{head, newest}, at)
 	if err != nil {
 		return err

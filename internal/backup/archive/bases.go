@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
-// bases are the backups that a cluster can be restored from, as far as they were read.
+// bases are the good backups of the cluster, by which the archive is judged.
 type bases struct {
-	place backup.Place
-	known map[string]base
-	order []string
+	stored *backup.Backups
+	// newest holds them, the newest first.
+	newest []base
 }
 
 // base is a backup.
@@ -25,44 +24,24 @@ type base struct {
 	set    gtid.Set
 }
 
-// look lists the backups, and reads those that are new. A backup never changes.
+// look reads which backups there are now, and which of them are good.
 func (b *bases) look(ctx context.Context) error {
-	folders, err := b.place.Folders(ctx)
-	if err != nil {
-		return err
-	}
-	known := map[string]base{}
-	b.order = b.order[:0]
-	for _, folder := range folders {
-		found, ok := b.known[folder]
-		if !ok {
-			m, err := b.place.ReadManifest(ctx, folder)
-			if errors.Is(err, store.ErrNotFound) || errors.Is(err, backup.ErrCorrupt) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			set, err := gtid.Parse(m.GTIDSet)
-			if err != nil {
-				continue // it is damaged, and nobody's base
-			}
-			found = base{folder, m.TakenAt, set}
+	var newest []base
+	for found, err := range b.stored.NewestFirst(ctx) {
+		if err != nil {
+			return err
 		}
-		known[folder] = found
-		b.order = append(b.order, folder)
+		set, err := gtid.Parse(found.Manifest.GTIDSet)
+		if err != nil || !found.Standing.Good() {
+			continue
+		}
+		newest = append(newest, base{found.Folder, found.Manifest.TakenAt, set})
 	}
-	b.known = known
+	b.newest = newest
 	return nil
 }
 
-func (b *bases) newestFirst() []base {
-	list := make([]base, 0, len(b.order))
-	for _, folder := range slices.Backward(b.order) {
-		list = append(list, b.known[folder])
-	}
-	return list
-}
+func (b *bases) newestFirst() []base { return slices.Clone(b.newest) }
 
 func (b *bases) oldestFirst() []base {
 	list := b.newestFirst()
@@ -75,11 +54,14 @@ func (b *bases) oldestFirst() []base {
 const baseSettles = time.Minute
 
 // firstRecoverable is when the oldest backup was taken from which the archive goes on without a gap. One that holds what the
-// cluster has lost since, at a failover, is no base: executed is what the primary had at a time.
-func (b *bases) firstRecoverable(anchor, executed gtid.Set, at time.Time) (time.Time, bool) {
-	for _, folder := range b.order {
-		found := b.known[folder]
+// cluster has lost since, at a failover, is no base: executed is what the primary had at a time, and newest is the archive's newest segment,
+// nil for none, which also knows of what was lost under GTIDs that the primary has by now.
+func (b *bases) firstRecoverable(anchor, executed gtid.Set, at time.Time, newest *Header) (time.Time, bool) {
+	for _, found := range slices.Backward(b.newest) {
 		if at.Sub(found.taken) > baseSettles && !executed.Contains(found.set) {
+			continue
+		}
+		if newest != nil && !newest.LostIn(found.set, found.taken).IsEmpty() {
 			continue
 		}
 		// One that was taken after the newest segment is fine too: the next segment will close up with it.

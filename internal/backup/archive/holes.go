@@ -19,6 +19,21 @@ type hole struct {
 	missing gtid.Set
 }
 
+// Required returns what a backup must hold to be a base of the archive: its anchor, and what precedes a hole. found is false for an archive
+// without a segment that can be read.
+func (f Folder) Required(ctx context.Context) (required gtid.Set, found bool, err error) {
+	numbers, err := f.Numbers(ctx)
+	if err != nil {
+		return gtid.Set{}, false, err
+	}
+	head, err := f.newest(ctx, numbers)
+	if err != nil || head == nil {
+		return gtid.Set{}, false, err
+	}
+	h, err := f.findHole(ctx, numbers)
+	return head.Base().Union(h.after), true, err
+}
+
 // findHole looks for the newest hole. The archive itself deletes segments from the oldest on only, so that the numbers of
 // those that are left follow one another. It reads a few headers, and of a segment no more: what is altered in its midst is
 // found by a restore.

@@ -233,7 +233,8 @@ func (a *Archiver) look(ctx context.Context, at server, tidying *tidier) error {
 	if err != nil {
 		return err
 	}
-	first, found := a.base.firstRecoverable(anchor.Union(a.hole.after), at.executed, at.at)
+	required := anchor.Union(a.hole.after)
+	first, found := a.base.firstRecoverable(required, at.executed, at.at, a.newest)
 	a.needy = !found
 	a.tell(func(r *Report) {
 		r.At, r.Error, r.Reason = at.at, "", ""
@@ -242,7 +243,7 @@ func (a *Archiver) look(ctx context.Context, at server, tidying *tidier) error {
 		}
 		// Before the archive was looked through it is not known whether a hole is in it.
 		if !a.tidied.IsZero() {
-			r.BaseNeeded, r.FirstRecoverable = !found, first
+			r.BaseNeeded, r.Required, r.FirstRecoverable = !found, required.String(), first
 		}
 	})
 	return nil

@@ -143,7 +143,7 @@ func (r *reading) close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.next.Number, r.next.Before, r.next.Reaches = h.Number+1, h.Cumulative, h.Reaches
+	r.next.Number, r.next.Before, r.next.Reaches = h.Number+1, h.Cumulative, h.Until()
 	r.next.Gap, r.next.Lost = "", ""
 	if !r.until.IsEmpty() && h.All().Contains(r.until) {
 		return errCaughtUp

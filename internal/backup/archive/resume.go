@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -16,6 +17,8 @@ type server struct {
 	version          string
 	executed, purged gtid.Set
 	at               time.Time
+	// epoch is that of the cluster's membership; 0 where it is not known.
+	epoch uint64
 }
 
 // tail is where the archive ends: the header of the newest segment that can be read, nil for an empty archive, and the number of
@@ -57,7 +60,7 @@ func seen(p podclient.Position) (server, error) {
 func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail, at server) (Header, from, error) {
 	primary := from{name: "the primary", uuid: at.uuid, stream: a.o.Stream}
 	head := archived.head
-	next := Header{Number: archived.newest + 1, ClusterUID: a.o.ClusterUID, ServerUUID: at.uuid, Version: at.version}
+	next := Header{Number: archived.newest + 1, ClusterUID: a.o.ClusterUID, ServerUUID: at.uuid, Version: at.version, Epoch: at.epoch}
 	if head == nil {
 		if err := a.o.Spool.Keep(0); err != nil {
 			return Header{}, primary, err
@@ -66,7 +69,8 @@ func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail
 	}
 	a.undo()
 	have := head.All()
-	next.Anchor, next.AnchorNumber, next.AnchorTime, next.Reaches = head.Anchor, head.AnchorNumber, head.AnchorTime, head.Reaches
+	next.Anchor, next.AnchorNumber, next.AnchorTime, next.Reaches = head.Anchor, head.AnchorNumber, head.AnchorTime, head.Until()
+	next.Losses = head.Losses
 	a.recordNewest(head, at)
 	have, next, err := a.resumeSpool(head, have, next, at)
 	if err != nil {
@@ -115,11 +119,15 @@ func (a *Archiver) unmoved(ctx context.Context, newest uint64) error {
 func (a *Archiver) breaks(next *Header, gap, lost gtid.Set, at server) {
 	next.Gap, next.Lost = gap.String(), lost.String()
 	next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, at.at
+	if !lost.IsEmpty() {
+		next.Losses = append(slices.Clone(next.Losses), Loss{next.Lost, at.at.UTC()})
+	}
+	a.newest = next
 	a.o.Log.Error(nil, "THE ARCHIVE HAS A BREAK: what precedes it can be restored up to it, and a new backup is needed for what follows",
 		"purged before they were archived", next.Gap, "archived but not in the cluster", next.Lost)
 	a.tell(func(r *Report) {
 		a.unproven = &breakage{r.Gap, r.Lost}
-		r.Gap, r.Lost, r.Anchor = next.Gap, next.Lost, next.Anchor
+		r.Gap, r.Lost, r.Anchor, r.AnchorAt = next.Gap, next.Lost, next.Anchor, next.AnchorTime
 	})
 }
 
@@ -133,13 +141,18 @@ func (a *Archiver) undo() {
 
 // recordNewest takes into the report what the archive's newest segment says.
 func (a *Archiver) recordNewest(head *Header, at server) {
+	a.newest = head
 	a.tell(func(r *Report) {
-		r.Segments, r.Archived, r.Anchor, r.At = head.Number, head.Cumulative, head.Anchor, at.at
-		if reaches := earlier(head.Reaches, head.ClosedAt); reaches.After(r.CoveredUntil) {
+		r.Segments, r.Archived, r.At = head.Number, head.Cumulative, at.at
+		r.Anchor, r.AnchorAt = head.Anchor, head.AnchorTime
+		if reaches := earlier(head.Until(), head.ClosedAt); reaches.After(r.CoveredUntil) {
 			r.CoveredUntil = reaches
 		}
 		if head.Gap != "" || head.Lost != "" {
 			r.Gap, r.Lost, a.unproven = head.Gap, head.Lost, nil
+		}
+		if ahead := head.ahead(); ahead != "" {
+			r.Ahead, r.AheadSince = ahead, head.ClosedAt
 		}
 	})
 }
@@ -152,18 +165,19 @@ func earlier(server, own time.Time) time.Time {
 	return server
 }
 
-// resumeSpool keeps what waits in the spool as far as it follows the archive's end.
+// resumeSpool keeps what waits in the spool as far as it follows the archive's end. What was read in another epoch is read again while the
+// primary still has it: a failover may have lost it, and its GTIDs may be those of other transactions.
 func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at server) (gtid.Set, Header, error) {
 	kept := 0
 	for _, h := range a.o.Spool.Pending() {
 		own, before, cumulative, err := h.sets()
 		if err != nil || h.Number != next.Number || h.ClusterUID != a.o.ClusterUID || !before.Equal(h.after(have, at)) || h.Anchor != next.Anchor && h.AnchorNumber != h.Number ||
-			!at.executed.Contains(own) {
+			!at.executed.Contains(own) || h.Epoch != at.epoch && have.Contains(at.purged) {
 			break
 		}
 		kept++
-		have, next.Number, next.Reaches = cumulative, h.Number+1, h.Reaches
-		next.Anchor, next.AnchorNumber, next.AnchorTime = h.Anchor, h.AnchorNumber, h.AnchorTime
+		have, next.Number, next.Reaches = cumulative, h.Number+1, h.Until()
+		next.Anchor, next.AnchorNumber, next.AnchorTime, next.Losses = h.Anchor, h.AnchorNumber, h.AnchorTime, h.Losses
 	}
 	if dropped := len(a.o.Spool.Pending()) - kept; dropped > 0 {
 		a.o.Log.Info("reading again what waited to be archived: the archive or the primary went another way", "segments", dropped, "after", head.Number)
@@ -196,7 +210,9 @@ func (a *Archiver) start(ctx context.Context, next *Header, at server) error {
 	}
 	next.Before = have.String()
 	next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, since.UTC()
-	a.tell(func(r *Report) { r.Anchor, r.Archived, r.At = next.Anchor, next.Before, at.at })
+	a.tell(func(r *Report) {
+		r.Anchor, r.AnchorAt, r.Archived, r.At = next.Anchor, next.AnchorTime, next.Before, at.at
+	})
 	return nil
 }
 

@@ -50,3 +50,30 @@ func TestASegmentAfterABreakIsKept(t *testing.T) {
 func primaryWith(executed string) server {
 	return server{uuid: uuid, executed: gtid.MustParse(executed), at: time.Now()}
 }
+
+// TestWhatWaitsOfAnotherEpochIsReadAgain: a failover may have lost it, and the primary may have other transactions under its GTIDs by now.
+// What nobody has any more is kept.
+func TestWhatWaitsOfAnotherEpochIsReadAgain(t *testing.T) {
+	for name, row := range map[string]struct {
+		epoch  uint64
+		purged string
+		kept   int
+	}{
+		"the same":               {4, uuid + ":1-9", 1},
+		"another":                {5, uuid + ":1-9", 0},
+		"another, and it is all": {5, uuid + ":1-10", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := New(Options{Spool: newSpool(t), ClusterUID: "c", Log: logr.FromSlogHandler(slog.DiscardHandler)})
+			head := &Header{Number: 3, ClusterUID: "c", Cumulative: uuid + ":1-9", Anchor: "a", AnchorNumber: 1}
+			spoolSegment(t, a.o.Spool, Header{Number: 4, ClusterUID: "c", Epoch: 4, Before: uuid + ":1-9", Anchor: "a", AnchorNumber: 1}, 10, 10, began)
+			at := primaryWith(uuid + ":1-12")
+			at.epoch, at.purged = row.epoch, gtid.MustParse(row.purged)
+			_, _, err := a.resumeSpool(head, head.All(), Header{Number: 4, Anchor: "a", AnchorNumber: 1}, at)
+			must(t, err)
+			if got := len(a.o.Spool.Pending()); got != row.kept {
+				t.Errorf("%d segments are kept", got)
+			}
+		})
+	}
+}

@@ -44,6 +44,8 @@ type Header struct {
 	ClusterUID string `json:"clusterUID"`
 	ServerUUID string `json:"serverUUID"`
 	Version    string `json:"version"`
+	// Epoch is that of the cluster's membership when it was read; 0 where that is not known.
+	Epoch uint64 `json:"epoch,omitempty"`
 	// GTIDSet is what the segment holds. Before is what had been committed before it, and Cumulative both.
 	GTIDSet    string `json:"gtidSet"`
 	Before     string `json:"before"`
@@ -58,18 +60,55 @@ type Header struct {
 	// Lost are transactions in segments before this one that the cluster has not: they were committed without an
 	// acknowledgement (durability Async) and lost with their server.
 	Lost string `json:"lost,omitempty"`
-	// First and Last are the earliest and the latest commit in the segment.
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
-	// Reaches is the latest commit in the archive up to and including this segment.
-	Reaches time.Time `json:"reaches"`
-	// ClosedAt is when the segment was complete.
-	ClosedAt time.Time `json:"closedAt"`
+	// Losses are all that was lost so, up to this segment. Each segment repeats them: a GTID that was lost may be given out again.
+	Losses []Loss `json:"losses,omitempty"`
+	Times
 	// Transactions and Bytes count what it holds, Stored and SHA256 are of what follows the header.
 	Transactions int64  `json:"transactions"`
 	Bytes        int64  `json:"bytes"`
 	Stored       int64  `json:"stored"`
 	SHA256       string `json:"sha256"`
+}
+
+// Loss is what the cluster has lost of what was archived.
+type Loss struct {
+	// GTIDSet are the transactions, At a moment at which the cluster did not have them any more.
+	GTIDSet string    `json:"gtidSet"`
+	At      time.Time `json:"at"`
+}
+
+// EverLost returns the part of a set whose GTIDs were once lost.
+func (h *Header) EverLost(set gtid.Set) gtid.Set {
+	return h.lost(set, func(Loss) bool { return true })
+}
+
+func (h *Header) lost(set gtid.Set, counts func(Loss) bool) gtid.Set {
+	var found gtid.Set
+	for _, loss := range h.Losses {
+		if lost, err := gtid.Parse(loss.GTIDSet); err == nil && counts(loss) {
+			found = found.Union(lost.Intersect(set))
+		}
+	}
+	return found
+}
+
+// LostIn returns what the cluster has lost of a backup that was taken at a time: all of it that the archive held, before it was lost.
+// Later the same GTIDs may be those of other transactions.
+func (h *Header) LostIn(set gtid.Set, taken time.Time) gtid.Set {
+	return h.lost(set, func(loss Loss) bool { return taken.Before(loss.At) })
+}
+
+// Times are those of a segment.
+type Times struct {
+	// First and Last are the earliest and the latest commit in the segment, by what the servers say.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	// Ahead is the transaction of Last when that is more than ClockTolerance after ClosedAt.
+	Ahead string `json:"ahead,omitempty"`
+	// Reaches is the latest commit in the archive up to and including this segment, where a time ahead counts as ClosedAt: see Until.
+	Reaches time.Time `json:"reaches"`
+	// ClosedAt is when the segment was complete.
+	ClosedAt time.Time `json:"closedAt"`
 }
 
 // sets parses the header's sets.

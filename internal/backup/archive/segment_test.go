@@ -316,8 +316,8 @@ func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
 				t.Errorf("missing are %q, and a base must hold %q", told.Missing, a.hole.after)
 			}
 			for set, good := range map[string]bool{row.after: true, uuid + ":1-12": true, uuid + ":2": row.after == ""} {
-				a.base = &bases{order: []string{"b"}, known: map[string]base{"b": {"b", began, gtid.MustParse(set)}}}
-				if _, found := a.base.firstRecoverable(a.hole.after, gtid.MustParse(uuid+":1-12"), began); found != good {
+				a.base = &bases{newest: []base{{"b", began, gtid.MustParse(set)}}}
+				if _, found := a.base.firstRecoverable(a.hole.after, gtid.MustParse(uuid+":1-12"), began, nil); found != good {
 					t.Errorf("a backup with %q: %v", set, found)
 				}
 			}
@@ -333,15 +333,24 @@ func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
 // may be ahead of what was heard of the primary.
 func TestABackupOfWhatWasLostIsNoBase(t *testing.T) {
 	taken := time.Unix(1000000, 0)
-	b := &bases{order: []string{"b"}, known: map[string]base{"b": {"b", taken, gtid.MustParse(uuid + ":1-9")}}}
+	b := &bases{newest: []base{{"b", taken, gtid.MustParse(uuid + ":1-9")}}}
 	anchor, executed := gtid.MustParse(uuid+":1-5"), gtid.MustParse(uuid+":1-8")
-	if _, found := b.firstRecoverable(anchor, executed, taken.Add(2*baseSettles)); found {
+	if _, found := b.firstRecoverable(anchor, executed, taken.Add(2*baseSettles), nil); found {
 		t.Error("a backup with a transaction that was lost counts as a base")
 	}
-	if _, found := b.firstRecoverable(anchor, executed, taken.Add(baseSettles/2)); !found {
+	if _, found := b.firstRecoverable(anchor, executed, taken.Add(baseSettles/2), nil); !found {
 		t.Error("a backup of this minute does not count")
 	}
-	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour)); !found {
+	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour), nil); !found {
 		t.Error("a backup of what the primary holds does not count")
+	}
+	// The GTID that was lost is that of another transaction by now. The archive remembers until when it was not.
+	newest := &Header{Losses: []Loss{{uuid + ":9", taken.Add(time.Minute)}}}
+	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour), newest); found {
+		t.Error("a backup of what was lost counts once its GTID is given out again")
+	}
+	newest.Losses[0].At = taken.Add(-time.Minute)
+	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour), newest); !found {
+		t.Error("a backup of after the loss does not count")
 	}
 }

@@ -240,6 +240,8 @@ type writer struct {
 	spool  *Spool
 	header Header
 	set    binlog.Collector
+	// latest is the transaction with the latest time.
+	latest string
 	file   *os.File
 	zstd   *zstd.Encoder
 	hash   hash.Hash
@@ -280,7 +282,7 @@ func (w *writer) committed(t *binlog.Transaction) {
 		w.header.First = t.Committed
 	}
 	if t.Committed.After(w.header.Last) {
-		w.header.Last = t.Committed
+		w.header.Last, w.latest = t.Committed, t.GTID()
 	}
 }
 
@@ -291,8 +293,12 @@ func (w *writer) finish(now time.Time) (*Header, error) {
 	own := w.set.Set()
 	h.GTIDSet, h.Cumulative = own.String(), before.Union(own).String()
 	h.FormatVersion, h.ClosedAt = formatVersion, now.UTC()
-	if h.Last.After(h.Reaches) {
-		h.Reaches = h.Last
+	latest := h.Committed(h.Last)
+	if !latest.Equal(h.Last) {
+		h.Ahead = w.latest
+	}
+	if latest.After(h.Reaches) {
+		h.Reaches = latest
 	}
 	err := w.zstd.Close()
 	if err == nil {

@@ -63,7 +63,7 @@ func (a *Archiver) tidy(ctx context.Context, t *tidier) {
 	}
 	t.busy = true
 	bases := a.base.oldestFirst()
-	t.group.Go(func() { t.result <- a.o.Folder.tidy(ctx, bases, a.o.Log.Info) })
+	t.group.Go(func() { t.result <- a.o.Folder.tidy(ctx, bases, now, a.o.Log.Info) })
 }
 
 // recordTidied takes what was found into the report.
@@ -81,7 +81,7 @@ func (a *Archiver) recordTidied(found tidied, now time.Time) {
 }
 
 // tidy sees to it that no segment is missing, and deletes those that no backup needs.
-func (f Folder) tidy(ctx context.Context, bases []base, log func(string, ...any)) tidied {
+func (f Folder) tidy(ctx context.Context, bases []base, now time.Time, log func(string, ...any)) tidied {
 	numbers, err := f.Numbers(ctx)
 	if err != nil {
 		return tidied{err: err}
@@ -91,6 +91,9 @@ func (f Folder) tidy(ctx context.Context, bases []base, log func(string, ...any)
 		return found
 	}
 	needless, err := f.needless(ctx, numbers, bases)
+	if err == nil && needless > 0 {
+		err = f.Reserved(ctx, "", now)
+	}
 	if err == nil && needless > 0 {
 		keys := make([]string, needless)
 		for i, number := range numbers[:needless] {
@@ -148,6 +151,20 @@ func (s stretch) outlived(bases []base) bool {
 	return s.next != nil && !slices.ContainsFunc(bases, func(b base) bool {
 		return b.taken.Before(s.next.AnchorTime) || !b.set.Contains(s.next.Base())
 	})
+}
+
+// Stretches divides the archive's segments at its breaks. The oldest come first.
+func (f Folder) Stretches(ctx context.Context, numbers []uint64) ([][]uint64, error) {
+	stretches, err := f.stretches(ctx, numbers)
+	if err != nil {
+		return nil, err
+	}
+	var parts [][]uint64
+	begin := 0
+	for _, s := range stretches {
+		parts, begin = append(parts, numbers[begin:s.end]), s.end
+	}
+	return parts, nil
 }
 
 // stretches follows the archive's breaks back from its newest segment. The oldest stretch comes first.

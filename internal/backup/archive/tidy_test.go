@@ -20,7 +20,7 @@ import (
 // tidyNow looks through an archive to the end.
 func tidyNow(t *testing.T, a *Archiver) {
 	t.Helper()
-	found := a.o.Folder.tidy(t.Context(), a.base.oldestFirst(), a.o.Log.Info)
+	found := a.o.Folder.tidy(t.Context(), a.base.oldestFirst(), time.Now(), a.o.Log.Info)
 	must(t, errors.Join(found.err, found.kept))
 	a.recordTidied(found, time.Now())
 }
@@ -254,4 +254,30 @@ func (c *closed) Get(ctx context.Context, key string) (io.ReadCloser, error) {
 		return nil, store.ErrDenied
 	}
 	return c.Store.Get(ctx, key)
+}
+
+// TestAnUnfinishedRestoreKeepsSegments that no backup needs any more.
+func TestAnUnfinishedRestoreKeepsSegments(t *testing.T) {
+	f := broken(t)
+	a := New(Options{Folder: f})
+	at := began.Add(2 * time.Hour)
+	must(t, f.WriteManifest(t.Context(), backup.FolderOf(at, "b"), backup.Manifest{GTIDSet: uuid + ":1-4", TakenAt: at}))
+	must(t, a.base.look(t.Context()))
+	left := func() int {
+		t.Helper()
+		numbers, err := f.Numbers(t.Context())
+		must(t, err)
+		return len(numbers)
+	}
+	r := f.Reserve(t.Context(), "another-cluster", "")
+	r.End(errors.New("it failed"))
+	all := left()
+	if found := f.tidy(t.Context(), a.base.oldestFirst(), time.Now(), a.o.Log.Info); !errors.Is(found.kept, backup.ErrInUse) || left() != all {
+		t.Errorf("left are %d of %d: %v", left(), all, found.kept)
+	}
+	f.Reserve(t.Context(), "another-cluster", "").End(nil)
+	tidyNow(t, a)
+	if left() == all {
+		t.Error("nothing was deleted: this tries nothing")
+	}
 }

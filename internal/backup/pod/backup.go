@@ -18,6 +18,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
@@ -212,9 +213,18 @@ func worthAnother(err error) bool {
 	return backup.Sick(err) || errors.Is(err, mysql.ErrBlocked) || !slices.ContainsFunc(final, func(f error) bool { return errors.Is(err, f) })
 }
 
+// required is what the backup is to hold so that the archive can begin with it; empty for any other.
+func (w *worker) required() gtid.Set {
+	set, err := gtid.Parse(w.task.Required)
+	if err != nil {
+		w.log.Error(err, "what the backup is to hold cannot be read")
+	}
+	return set
+}
+
 func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, members []backup.Member, tried map[string]error, before error) (backup.Manifest, string, error) {
 	w := a.w
-	chosen, err := backup.Choose(ctx, members, maxLag, tried)
+	chosen, err := backup.Choose(ctx, members, maxLag, w.required(), tried)
 	if err != nil {
 		return backup.Manifest{}, "", err
 	}

@@ -245,9 +245,8 @@ func TestASchedulesRetention(t *testing.T) {
 			t.Errorf("%s: %+v", job, st)
 		}
 	}
-	s.report("d1", func(st *v1alpha1.MySQLBackupStatus) {
-		st.Verification = &v1alpha1.VerificationStatus{Result: v1alpha1.VerificationPassed, At: metav1.Now()}
-	})
+	_, folder, _ := strings.Cut(s.read("d1").Status.Path, "/backups/")
+	must(t, s.pod("verify", task.Task{}).place.RecordVerdict(t.Context(), folder, nil, time.Now()))
 	if st := run("d3", nil); len(st.Pruned) > 0 {
 		t.Errorf("the only one that was ever restored is gone: %+v", st)
 	}

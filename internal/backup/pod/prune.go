@@ -3,14 +3,11 @@ package pod
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 )
 
 // prune deletes what the schedule no longer keeps. That it could not is no failure of the backup.
@@ -20,7 +17,7 @@ func (a *attempt) prune(ctx context.Context) error {
 		return nil
 	}
 	unfinished := w.place.FinishRemovals(ctx, w.clock.Now())
-	surplus, err := w.place.Surplus(ctx, a.b.Spec.Schedule, backup.Retention{Count: w.task.Keep, MaxAge: w.task.KeepFor}, w.clock.Now(), w.passed)
+	surplus, err := a.surplus(ctx)
 	if err == nil {
 		surplus, err = w.unused(ctx, surplus)
 	}
@@ -41,6 +38,20 @@ func (a *attempt) prune(ctx context.Context) error {
 	return a.write(ctx, v1alpha1.BackupCompleted, func(s *v1alpha1.MySQLBackupStatus) {
 		s.Message = cut("old backups were not all deleted: "+err.Error(), statusMessage)
 	})
+}
+
+// surplus lists what the schedule no longer keeps.
+func (a *attempt) surplus(ctx context.Context) ([]backup.Surplus, error) {
+	w := a.w
+	pruning := backup.Pruning{Schedule: a.b.Spec.Schedule, Retention: backup.Retention{Count: w.task.Keep, MaxAge: w.task.KeepFor}, Living: w.task.Living, Now: w.clock.Now()}
+	required, archived, err := archive.Folder{Place: w.place}.Required(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if archived {
+		pruning.Required = &required
+	}
+	return w.place.Surplus(ctx, pruning)
 }
 
 // unused leaves out what somebody restores from, or verifies: its turn comes after the next backup.
@@ -68,18 +79,4 @@ func named(names []string, surplus []backup.Surplus) []string {
 		}
 	}
 	return names[max(0, len(names)-statusPruned):]
-}
-
-// passed says whether a backup was restored by a verification and found whole.
-func (w *worker) passed(ctx context.Context, s backup.Surplus) (bool, error) {
-	var b v1alpha1.MySQLBackup
-	err := w.client.Get(ctx, client.ObjectKey{Namespace: w.task.Namespace, Name: s.Backup}, &b)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read MySQLBackup %s: %w", s.Backup, err)
-	}
-	v := b.Status.Verification
-	return b.Status.Path == w.place.Folder(s.Folder) && v != nil && v.Result == v1alpha1.VerificationPassed, nil
 }

@@ -35,9 +35,10 @@ func (w *worker) verify(ctx context.Context) error {
 	} else {
 		v.Result, v.Reason, v.Message = v1alpha1.VerificationFailed, reasonOf(err), cut(err.Error(), statusMessage)
 	}
-	w.log.Info(v.Message, "backup", found.Manifest.Backup, "folder", folder, "result", v.Result, "reason", v.Reason)
+	name := backup.NameIn(folder) // also where its manifest cannot be read
+	w.log.Info(v.Message, "backup", name, "folder", folder, "result", v.Result, "reason", v.Reason)
 	// In this order: the change of the MySQLBackup wakes the operator.
-	told := errors.Join(w.reportVerified(ctx, found.Manifest.Backup, v), w.markVerified(ctx, found.Manifest.Backup, folder, v))
+	told := errors.Join(w.place.RecordVerdict(ctx, folder, err, v.At.Time), w.reportVerified(ctx, name, v), w.markVerified(ctx, name, folder, v))
 	if err != nil && slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) {
 		err = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
@@ -58,7 +59,7 @@ func (w *worker) reportBegun(ctx context.Context) {
 func (w *worker) verifyNewest(ctx context.Context) (backup.Verified, string, error) {
 	folder, err := w.place.Latest(ctx)
 	if err != nil {
-		return backup.Verified{}, "", err
+		return backup.Verified{}, folder, err
 	}
 	w.log.Info("verifying", "backup", w.place.Store.URL(w.place.Folder(folder)))
 	found, err := backup.Verify(ctx, backup.VerifyOptions{

@@ -84,6 +84,7 @@ func TestAVerificationReports(t *testing.T) {
 		"a row less than promised": {func(s *scene, w *worker, path string) {
 			s.promise(w, path, func(m *backup.Manifest) { m.Tables[0].Rows++ })
 		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDiffers, false},
+		"the manifest": {func(s *scene, _ *worker, path string) { s.damage(path, "manifest.json", halved) }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDamaged, false},
 		"no heartbeat": {func(_ *scene, w *worker, _ string) { w.task.MaxAge = time.Hour }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonTooOld, false},
 		"the bucket is gone": {func(s *scene, w *worker, _ string) { w.place.Store = denying(s.t, "NoSuchBucket", http.StatusNotFound) },
 			v1alpha1.VerificationFailed, v1alpha1.BackupReasonNoBucket, true},
@@ -99,6 +100,8 @@ func TestAVerificationReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.t = t
 			defer s.put(path, whole)
+			verdict := path + "/verification.json"
+			must(t, s.store.Delete(t.Context(), verdict))
 			s.report("b", func(st *v1alpha1.MySQLBackupStatus) { st.Verification, st.VerifiedAt = nil, nil })
 			must(t, kube.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders-verify"}}, client.RawPatch(client.Merge.Type(), []byte(`{"data":null}`))))
 			w := s.pod("orders-verify-1", task.Task{Report: "orders-verify"})
@@ -123,7 +126,15 @@ func TestAVerificationReports(t *testing.T) {
 				text, _ := json.Marshal(v)
 				t.Errorf("the MySQLBackup says %s", text)
 			}
-			if st := s.read("b").Status; st.Phase != v1alpha1.BackupCompleted || (st.VerifiedAt != nil) != (err == nil) {
+			refuted := row.reason == v1alpha1.BackupReasonDamaged || row.reason == v1alpha1.BackupReasonDiffers
+			text, err := store.ReadAll(t.Context(), s.store, verdict, 1<<20)
+			if (err == nil) != (refuted || row.result == v1alpha1.VerificationPassed) || err == nil && strings.Contains(string(text), `"passed":true`) == refuted {
+				t.Errorf("its folder says %s, %v", text, err)
+			}
+			if s.read("b").Good() != (!refuted) {
+				t.Errorf("whether it is good: %v", !refuted)
+			}
+			if st := s.read("b").Status; st.Phase != v1alpha1.BackupCompleted || (st.VerifiedAt != nil) != (row.result == v1alpha1.VerificationPassed) {
 				t.Errorf("the status is %+v", st)
 			}
 		})

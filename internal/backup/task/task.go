@@ -80,8 +80,7 @@ type Task struct {
 	Backup   string                `json:"backup,omitempty"`
 	Schedule string                `json:"schedule,omitempty"`
 	Method   v1alpha1.BackupMethod `json:"method,omitempty"`
-	// Base is true for a backup that the archive of binary logs begins with.
-	Base bool `json:"base,omitempty"`
+	ArchiveBase
 	Retention
 	// StallTimeout is how long no progress may be made.
 	StallTimeout time.Duration `json:"stallTimeout,omitempty"`
@@ -95,10 +94,20 @@ type Task struct {
 	Report string `json:"report,omitempty"`
 }
 
+// ArchiveBase is what has to be known of a backup that the archive of binary logs begins with.
+type ArchiveBase struct {
+	// Base is true for such a backup.
+	Base bool `json:"base,omitempty"`
+	// Required is the GTID set that it has to hold.
+	Required string `json:"required,omitempty"`
+}
+
 // Retention is that of a schedule; 0 is no limit.
 type Retention struct {
 	Keep    int           `json:"keep,omitempty"`
 	KeepFor time.Duration `json:"keepFor,omitempty"`
+	// Living are the cluster's schedules of dumps, where the retention is also that of what no schedule owns any more.
+	Living []string `json:"living,omitempty"`
 }
 
 // Recovery is what a restore has to know.

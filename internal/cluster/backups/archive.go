@@ -26,6 +26,8 @@ const (
 	ArchiveLate = 5 * time.Minute
 	// archiveUnread is how long it may not be looked through: its pod tries that every five minutes.
 	archiveUnread = 15 * time.Minute
+	// aheadReported is how long a transaction is reported that says that it was committed after it was archived.
+	aheadReported = time.Hour
 	// basePause is the time between two attempts at a base of the archive, and baseFresh how long the archive's pod may take to
 	// find a backup that is one.
 	basePause = 30 * time.Minute
@@ -104,8 +106,8 @@ func (r *Archive) ensureBase(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	keeper := ""
-	if i := slices.IndexFunc(s.Cluster.Spec.Backup.Schedules, func(s v1alpha1.BackupSchedule) bool { return s.Method == v1alpha1.BackupMethodDump }); i >= 0 {
-		keeper = s.Cluster.Spec.Backup.Schedules[i].Name
+	if living := dumpSchedules(s.Cluster); len(living) > 0 {
+		keeper = living[0]
 	}
 	b := &v1alpha1.MySQLBackup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -182,23 +184,27 @@ func judgeAsleep(report *archive.Report) verdict {
 
 // mayBeBase says whether a dump is, or may become, what the archive begins with. One that was taken before a gap is none, however new.
 func mayBeBase(b *v1alpha1.MySQLBackup, report *archive.Report, now time.Time) bool {
-	retryLater := isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause
+	age, retryLater := time.Duration(-1), isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause
+	if b.Status.CompletedAt != nil {
+		age = now.Sub(b.Status.CompletedAt.Time)
+	}
 	switch {
 	case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
 		return false
 	case !b.Done():
 		return true
-	case b.Status.Phase != v1alpha1.BackupCompleted:
+	case !b.Good():
 		return retryLater
-	case lacks(b, report.Anchor):
-		return false
+	case lacks(b, report.Required):
+		// One of after the gap lacks it although it was to hold it: another at once would do no better.
+		return isBase(b) && b.CreationTimestamp.After(report.AnchorAt) && age < basePause
 	}
-	return retryLater || b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh
+	return retryLater || age >= 0 && age < baseFresh
 }
 
 // lacks says whether a backup is known to lack some of a GTID set. A status without a set says nothing.
-func lacks(b *v1alpha1.MySQLBackup, anchor string) bool {
-	must, err := gtid.Parse(anchor)
+func lacks(b *v1alpha1.MySQLBackup, required string) bool {
+	must, err := gtid.Parse(required)
 	if err != nil || b.Status.GTIDSet == "" {
 		return false
 	}
@@ -268,6 +274,8 @@ func judgeProgress(report *archive.Report, now time.Time) *verdict {
 		return unhealthy(v1alpha1.ReasonArchiveBehind, "what was written after "+report.CoveredUntil.UTC().Format(time.RFC3339)+" is not archived yet")
 	case report.Unread != "" && now.Sub(report.UnreadSince) > archiveUnread:
 		return unhealthy(v1alpha1.ReasonArchiveUnread, fmt.Sprintf("whether segments are missing is not known since %s: %s", report.UnreadSince.UTC().Format(time.RFC3339), report.Unread))
+	case report.Ahead != "" && now.Sub(report.AheadSince) < aheadReported:
+		return unhealthy(v1alpha1.ReasonArchiveTimeAhead, report.Ahead+". To restore to a time near it, name a gtid instead; check the clocks of the instances, and who sets original_commit_timestamp")
 	case report.FirstRecoverable.IsZero():
 		return &verdict{metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive is being looked through"}
 	}

@@ -23,7 +23,7 @@ import (
 func TestMayBeBase(t *testing.T) {
 	const server = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 	now := time.Now()
-	report := &archive.Report{BaseNeeded: true, Anchor: server + ":1-20"}
+	report := &archive.Report{Start: archive.Start{BaseNeeded: true, Required: server + ":1-20", AnchorAt: now.Add(-7 * time.Minute)}}
 	for name, row := range map[string]struct {
 		age   time.Duration
 		phase v1alpha1.BackupPhase
@@ -31,16 +31,17 @@ func TestMayBeBase(t *testing.T) {
 		set   string
 		waits bool
 	}{
-		"a dump runs":                                    {time.Hour, v1alpha1.BackupRunning, false, "", true},
-		"a dump of before the gap":                       {time.Minute, v1alpha1.BackupCompleted, false, server + ":1-10", false},
-		"the base of before the gap":                     {10 * time.Minute, v1alpha1.BackupCompleted, true, server + ":1-10", false},
-		"a dump of after the gap":                        {time.Minute, v1alpha1.BackupCompleted, false, server + ":1-20", true},
-		"one that the archive has not found for long":    {10 * time.Minute, v1alpha1.BackupCompleted, false, server + ":1-20", false},
-		"a base that the archive has not found for long": {10 * time.Minute, v1alpha1.BackupCompleted, true, server + ":1-20", true},
-		"one whose set is too long for its status":       {time.Minute, v1alpha1.BackupCompleted, false, "", true},
-		"a base that failed a moment ago":                {time.Minute, v1alpha1.BackupFailed, true, "", true},
-		"a base that failed an hour ago":                 {time.Hour, v1alpha1.BackupFailed, true, "", false},
-		"a person's dump that failed":                    {time.Minute, v1alpha1.BackupFailed, false, "", false},
+		"a dump runs":                                      {time.Hour, v1alpha1.BackupRunning, false, "", true},
+		"a dump of before the gap":                         {time.Minute, v1alpha1.BackupCompleted, false, server + ":1-10", false},
+		"the base of before the gap":                       {10 * time.Minute, v1alpha1.BackupCompleted, true, server + ":1-10", false},
+		"a base of after the gap that lacks what it holds": {5 * time.Minute, v1alpha1.BackupCompleted, true, server + ":1-10", true},
+		"a dump of after the gap":                          {time.Minute, v1alpha1.BackupCompleted, false, server + ":1-20", true},
+		"one that the archive has not found for long":      {10 * time.Minute, v1alpha1.BackupCompleted, false, server + ":1-20", false},
+		"a base that the archive has not found for long":   {10 * time.Minute, v1alpha1.BackupCompleted, true, server + ":1-20", true},
+		"one whose set is too long for its status":         {time.Minute, v1alpha1.BackupCompleted, false, "", true},
+		"a base that failed a moment ago":                  {time.Minute, v1alpha1.BackupFailed, true, "", true},
+		"a base that failed an hour ago":                   {time.Hour, v1alpha1.BackupFailed, true, "", false},
+		"a person's dump that failed":                      {time.Minute, v1alpha1.BackupFailed, false, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewTime(now.Add(-row.age))

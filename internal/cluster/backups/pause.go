@@ -50,7 +50,7 @@ const MakeUpLimit = 24 * time.Hour
 
 // isDump says whether a backup is a good dump.
 func isDump(b v1alpha1.MySQLBackup) bool {
-	return b.Spec.Method != v1alpha1.BackupMethodSnapshot && b.Status.Phase == v1alpha1.BackupCompleted
+	return b.Spec.Method != v1alpha1.BackupMethodSnapshot && b.Good()
 }
 
 // OverdueGrace is how much longer than its schedule a backup may take before it counts as overdue.
@@ -59,7 +59,7 @@ const OverdueGrace = 2 * time.Hour
 // newestGood is when the newest good backup of a schedule was begun, or since where that is later.
 func newestGood(s *pass.Pass, schedule string, since time.Time) time.Time {
 	for _, b := range s.Backup.All {
-		if b.Spec.Schedule == schedule && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
+		if b.Spec.Schedule == schedule && b.Good() && b.CreationTimestamp.After(since) {
 			since = b.CreationTimestamp.Time
 		}
 	}

@@ -3,6 +3,7 @@ package backups
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,8 +89,11 @@ func (r *Supervisor) dropPruned(ctx context.Context, b *v1alpha1.MySQLBackup) er
 		if err != nil {
 			return fmt.Errorf("read MySQLBackup %s: %w", name, err)
 		}
-		// Only what the same schedule of the same cluster made, whatever a status says.
-		if old.Spec.ClusterName != b.Spec.ClusterName || old.Spec.Schedule != b.Spec.Schedule || b.Spec.Schedule == "" || old.Name == b.Name {
+		mine, err := r.prunes(ctx, b, &old)
+		if err != nil {
+			return err
+		}
+		if !mine {
 			continue
 		}
 		if err := r.Client.Delete(ctx, &old); client.IgnoreNotFound(err) != nil {
@@ -97,6 +101,23 @@ func (r *Supervisor) dropPruned(ctx context.Context, b *v1alpha1.MySQLBackup) er
 		}
 	}
 	return nil
+}
+
+// prunes says whether the retention of a backup's schedule may delete another backup, whatever a status says: what the same schedule of the
+// same cluster made, and for the first schedule of dumps what no schedule owns any more.
+func (r *Supervisor) prunes(ctx context.Context, b, old *v1alpha1.MySQLBackup) (bool, error) {
+	if old.Spec.ClusterName != b.Spec.ClusterName || b.Spec.Schedule == "" || old.Name == b.Name {
+		return false, nil
+	}
+	if old.Spec.Schedule == b.Spec.Schedule {
+		return true, nil
+	}
+	cluster, err := r.cluster(ctx, b)
+	if err != nil || cluster == nil || old.Spec.Method != v1alpha1.BackupMethodDump || old.Spec.Schedule == "" && !isBase(old) {
+		return false, err
+	}
+	living := dumpSchedules(cluster)
+	return len(living) > 0 && living[0] == b.Spec.Schedule && !slices.Contains(living, old.Spec.Schedule), nil
 }
 
 // held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none.

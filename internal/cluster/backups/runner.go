@@ -26,6 +26,8 @@ const (
 	JobNameLimit = 63
 	// uidPart is how much of a UID a Job's name carries.
 	uidPart = 8
+	// requiredLimit is how long a GTID set in a task may be: the kernel takes 128 KiB for a variable of the environment.
+	requiredLimit = 64 << 10
 )
 
 // JobName names a Job of a backup: by its UID, so that no other backup's Job can have that name.
@@ -92,6 +94,15 @@ func (r *Supervisor) job(ctx context.Context, b *v1alpha1.MySQLBackup, name stri
 func (r *Supervisor) start(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
 	t := backupTask(cluster)
 	t.Backup, t.Method, t.Base = b.Name, b.Spec.Method, isBase(b)
+	if t.Base {
+		report, err := readReport(ctx, r.Client, cluster)
+		if err != nil {
+			return err
+		}
+		if report != nil && len(report.Required) <= requiredLimit {
+			t.Required = report.Required
+		}
+	}
 	return r.makeJob(ctx, b, cluster, RunnerOf(b), pod.CommandBackup, t)
 }
 

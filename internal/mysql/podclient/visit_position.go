@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
 )
 
 // Position is how far a server's history goes.
@@ -17,6 +18,14 @@ type Position struct {
 	Executed, Purged string
 	// At is the server's clock.
 	At time.Time
+}
+
+// Epoch reads the epoch of the cluster's membership; 0 where there is none, or it cannot be read.
+func (v *Visit) Epoch(ctx context.Context) uint64 {
+	if row, known := observe.ReadMembership(ctx, v.s); known && row != nil {
+		return row.Epoch
+	}
+	return 0
 }
 
 // Position reads how far the server's history goes. It is cheap.

@@ -114,6 +114,18 @@ func Restore(ctx context.Context, o RestoreOptions) (_ Manifest, err error) {
 	return m, ground.End(ctx)
 }
 
+// LoadedFrom returns the folder of the backup that a recovery has loaded into a server before it was cut off; empty when it has loaded none,
+// or nobody knows which. Whoever goes on has to go on from the same one.
+func LoadedFrom(ctx context.Context, target Member, recovery string) (folder string, err error) {
+	v, err := target.Connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer v.Close()
+	folder, _, err = v.Recovery(recovery).Loaded(ctx)
+	return folder, err
+}
+
 // Continue has then go on with a server that holds a copy of another cluster's data and serves nobody, and closes it again. It may be
 // cut off anywhere and run again under the same name; what was completed is not done again.
 func Continue(ctx context.Context, target Member, recovery string, then func(ctx context.Context) error) error {
@@ -206,7 +218,7 @@ func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest
 	if o.Then == nil {
 		return nil
 	}
-	return v.Recovery(o.Recovery).MarkLoaded(ctx)
+	return v.Recovery(o.Recovery).MarkLoaded(ctx, o.Folder)
 }
 
 // read reads what is not the dump.

@@ -176,7 +176,7 @@ func TestWhatTheClusterLostIsSaid(t *testing.T) {
 	c.archived()
 	must(t, c.member(c.replica).WaitApplied(t.Context(), kept.set.String(), timeout))
 	must(t, c.member(c.replica).StopIOThread(t.Context()))
-	c.write(c.primary, 2)
+	before := c.write(c.primary, 2)
 	c.archived()
 	lost := executed(t, c.primary).Subtract(kept.set)
 	c.failover()
@@ -191,6 +191,7 @@ func TestWhatTheClusterLostIsSaid(t *testing.T) {
 		t.Errorf("after the loss, from a backup before it: %v", err)
 	}
 	c.checkPoint(kept, Point{Time: kept.at})
+	c.checkPoint(before, Point{GTID: lost.String()}) // what was lost is restored by its name
 }
 
 // TestWhatIsMissingIsNamed takes out, cuts and flips segments: a restore is refused, and says what is missing.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sort"
 	"strings"
@@ -28,7 +27,12 @@ var (
 	ErrBeyond = errors.New("the archive does not reach that point")
 	// ErrBefore: the point lies before what the backup holds.
 	ErrBefore = errors.New("the point lies before the backup")
+	// ErrClock: the times of the transactions do not say which of them were committed before the point.
+	ErrClock = errors.New("the archive does not say what was committed before that time")
 )
+
+// pointFormat is how exactly a point in time is given.
+const pointFormat = "2006-01-02T15:04:05.000000Z"
 
 // verifyAtOnce is how many segments are looked through at once.
 const verifyAtOnce = 8
@@ -46,7 +50,7 @@ func (p Point) String() string {
 	if p.GTID != "" {
 		return p.GTID
 	}
-	return p.Time.UTC().Format("2006-01-02T15:04:05.000000Z")
+	return p.Time.UTC().Format(pointFormat)
 }
 
 // after says whether a transaction comes after the point, when those before it did not; and whether it is the last that
@@ -76,6 +80,8 @@ type Plan struct {
 	Segments []uint64
 	// Result is what the server has executed in the end.
 	Result gtid.Set
+	// Last is the last transaction that is replayed; its GTID is empty when nothing follows the base.
+	Last Replayed
 	// Version is the newest MySQL that wrote any of it.
 	Version string
 
@@ -117,7 +123,7 @@ func newPlan(ctx context.Context, f archive.Folder, point Point, choose func(p *
 	if p.anchor, err = p.folder.Header(ctx, cut.AnchorNumber); err != nil && !errors.Is(err, backup.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	upTo, err := p.upTo(ctx, cut)
+	upTo, err := p.upTo(ctx, numbers, cut)
 	if err == nil {
 		p.seen, err = p.seesUntil(ctx, cut, upTo)
 	}
@@ -131,111 +137,7 @@ func newPlan(ctx context.Context, f archive.Folder, point Point, choose func(p *
 		return nil, err
 	}
 	p.Result = upTo.Union(p.base)
-	return p, nil
-}
-
-// header reads the header of numbers[i], or of the next one after it that can be read.
-func (p *Plan) header(ctx context.Context, numbers []uint64, i int) (*archive.Header, error) {
-	for ; i < len(numbers); i++ {
-		h, err := p.folder.Header(ctx, numbers[i])
-		if err == nil || !errors.Is(err, backup.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
-			return h, err
-		}
-	}
-	return nil, nil //nolint:nilnil // none of the rest can be read
-}
-
-// findCut finds the segment in which the point lies. What a segment says of all up to itself only grows.
-func (p *Plan) findCut(ctx context.Context, numbers []uint64) (*archive.Header, error) {
-	var wanted gtid.Set
-	if p.point.GTID != "" {
-		var err error
-		if wanted, err = gtid.Parse(p.point.GTID); err != nil || wanted.Count() != 1 {
-			return nil, fmt.Errorf("%q is not one transaction", p.point.GTID)
-		}
-	}
-	var failure error
-	var newest *archive.Header
-	at := sort.Search(len(numbers), func(i int) bool {
-		h, err := p.header(ctx, numbers, i)
-		if err != nil {
-			failure = err
-		}
-		if err != nil || h == nil {
-			return true
-		}
-		if newest == nil || h.Number > newest.Number {
-			newest = h
-		}
-		if p.point.GTID != "" {
-			return h.All().Contains(wanted)
-		}
-		return h.Reaches.After(p.point.Time)
-	})
-	if failure != nil {
-		return nil, failure
-	}
-	h, err := p.header(ctx, numbers, at)
-	switch {
-	case err != nil:
-		return nil, err
-	case h == nil && newest == nil:
-		return nil, fmt.Errorf("%w: no segment of the archive can be read", backup.ErrCorrupt)
-	case h == nil && p.point.GTID == "" && newest.Number == numbers[len(numbers)-1] && newest.Reaches.Equal(p.point.Time):
-		return newest, nil // the very moment to which the archive reaches
-	case h == nil:
-		return nil, fmt.Errorf("%w: it is %s, and the archive reaches to %s with the transactions %s", ErrBeyond, p.point, newest.Reaches.UTC().Format(time.RFC3339Nano), newest.Cumulative)
-	case p.point.GTID != "" && h.Preceding().Contains(wanted):
-		if at > 0 {
-			return nil, fmt.Errorf("%w: %s, which should be in a segment before %d", ErrGap, p.point.GTID, h.Number)
-		}
-		return nil, fmt.Errorf("%w: %s is older than the archive", ErrGap, p.point.GTID)
-	}
-	return h, nil
-}
-
-// upTo reads the segment in which the point lies and returns all transactions of the cluster's history up to the point.
-func (p *Plan) upTo(ctx context.Context, cut *archive.Header) (gtid.Set, error) {
-	s, err := p.folder.Open(ctx, cut.Number)
-	if err != nil {
-		return gtid.Set{}, err
-	}
-	defer s.Close()
-	damaged := func(err error) error {
-		if errors.Is(err, binlog.ErrDamaged) {
-			err = fmt.Errorf("%w: %w", backup.ErrCorrupt, err)
-		}
-		return fmt.Errorf("segment %d, which holds the transactions %s: %w", cut.Number, cut.GTIDSet, err)
-	}
-	log, err := binlog.NewReader(s)
-	if err != nil {
-		return gtid.Set{}, damaged(err)
-	}
-	var upTo binlog.Collector
-	var track binlog.Tracker
-	over := false
-	for {
-		e, err := log.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return gtid.Set{}, damaged(err)
-		}
-		step, err := track.Add(log.Format, e)
-		if err != nil {
-			return gtid.Set{}, damaged(err)
-		}
-		if over || !step.Begins {
-			continue
-		}
-		after, last := p.point.after(*step.Transaction)
-		if !after {
-			upTo.Add(*step.Transaction)
-		}
-		over = after || last
-	}
-	return cut.Preceding().Union(upTo.Set()), nil
+	return p, p.findLast(ctx)
 }
 
 // seesUntil says whether it is certain that all of before the cut was committed before the point. When segments before it are
@@ -251,49 +153,62 @@ func (p *Plan) seesUntil(ctx context.Context, cut *archive.Header, upTo gtid.Set
 	if errors.Is(err, backup.ErrCorrupt) || errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil && !before.Reaches.After(p.point.Time), err
+	return err == nil && !before.Until().After(p.point.Time), err
 }
 
-// choose takes the given backup, or the newest that is a base for the point.
+// choose takes the given backup, or the newest good one that is a base for the point.
 func (p *Plan) choose(ctx context.Context, folder string, cut *archive.Header, upTo gtid.Set) error {
-	candidates := []string{folder}
-	if folder == "" {
-		all, err := p.folder.Folders(ctx)
+	if folder != "" {
+		m, err := p.folder.ReadManifest(ctx, folder)
 		if err != nil {
 			return err
 		}
-		slices.Reverse(all)
-		candidates = all
+		return p.take(folder, m, cut, upTo)
 	}
-	var refusal error
-	for _, candidate := range candidates {
-		m, err := p.folder.ReadManifest(ctx, candidate)
-		if err != nil && (folder != "" || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, backup.ErrCorrupt)) {
+	var refusal, damage error
+	for candidate, err := range p.folder.Backups().NewestFirst(ctx) {
+		if err != nil {
 			return err
 		}
-		if err != nil {
-			continue
-		}
-		base := Base{TakenAt: m.TakenAt, Version: m.Version}
-		if base.Set, err = gtid.Parse(m.GTIDSet); err != nil {
-			err = fmt.Errorf("%w: its GTID set: %w", backup.ErrCorrupt, err)
-		} else {
-			err = p.suits(base, cut, upTo)
-		}
-		if err != nil {
-			// Of backups that are all too new the oldest says most, of those that are too old the newest.
-			if refusal == nil || errors.Is(refusal, ErrBefore) {
-				refusal = fmt.Errorf("backup %s: %w", candidate, err)
+		if !candidate.Standing.Good() {
+			if damage == nil {
+				damage = fmt.Errorf("backup %s: %w", candidate.Folder, candidate.Why)
 			}
 			continue
 		}
-		p.Backup = candidate
-		return nil
+		if err = p.take(candidate.Folder, candidate.Manifest, cut, upTo); err == nil {
+			return nil
+		}
+		// Of backups that are all too new the oldest says most, of those that are too old the newest.
+		if refusal == nil || errors.Is(refusal, ErrBefore) {
+			refusal = err
+		}
 	}
-	if refusal == nil {
+	switch {
+	case refusal == nil && damage != nil:
+		return damage
+	case refusal == nil:
 		return fmt.Errorf("look for a backup in %s: %w", p.folder.Store.URL(p.folder.Root), store.ErrNotFound)
+	case damage != nil:
+		return fmt.Errorf("%w; %s", refusal, damage)
 	}
 	return refusal
+}
+
+// take takes a backup if the archive leads from it to the point.
+func (p *Plan) take(folder string, m backup.Manifest, cut *archive.Header, upTo gtid.Set) error {
+	base := Base{TakenAt: m.TakenAt, Version: m.Version}
+	var err error
+	if base.Set, err = gtid.Parse(m.GTIDSet); err != nil {
+		err = fmt.Errorf("%w: its GTID set: %w", backup.ErrCorrupt, err)
+	} else {
+		err = p.suits(base, cut, upTo)
+	}
+	if err != nil {
+		return fmt.Errorf("backup %s: %w", folder, err)
+	}
+	p.Backup = folder
+	return nil
 }
 
 // suits takes a base, or says why the archive does not lead from it to the point.
@@ -301,6 +216,9 @@ func (p *Plan) suits(b Base, cut *archive.Header, upTo gtid.Set) error {
 	p.base, p.Version = b.Set, b.Version
 	if later := p.base.Subtract(upTo); !later.IsEmpty() {
 		return fmt.Errorf("%w: it holds %s, which came after %s", ErrBefore, later, p.point)
+	}
+	if lost := cut.LostIn(p.base, b.TakenAt); !b.TakenAt.IsZero() && !lost.IsEmpty() {
+		return fmt.Errorf("%w: it was taken before the cluster lost %s, which it holds", ErrGap, lost)
 	}
 	if missing := cut.Base().Subtract(p.base); !missing.IsEmpty() {
 		return fmt.Errorf("%w: %s", ErrGap, p.broken(missing, cut))
@@ -361,7 +279,7 @@ func (p *Plan) chain(ctx context.Context, numbers []uint64, cut *archive.Header)
 	numbers = numbers[first:]
 	seen := p.base
 	var damaged []string
-	for i, f := range p.verify(ctx, numbers) {
+	for i, f := range p.look(numbers, func(number uint64) (*archive.Header, error) { return p.folder.Verify(ctx, number) }) {
 		switch {
 		case errors.Is(f.err, backup.ErrCorrupt), errors.Is(f.err, store.ErrNotFound):
 			damaged = append(damaged, f.err.Error())
@@ -371,6 +289,9 @@ func (p *Plan) chain(ctx context.Context, numbers []uint64, cut *archive.Header)
 			continue
 		case f.err != nil:
 			return f.err
+		}
+		if err := p.follows(ctx, f.header, cut); err != nil {
+			return err
 		}
 		if missing := f.header.Preceding().Subtract(seen); !missing.IsEmpty() {
 			if i > 0 && numbers[i-1]+1 != numbers[i] || i == 0 && numbers[i] != cut.AnchorNumber {
@@ -395,8 +316,8 @@ func (p *Plan) missing(set gtid.Set, why []string) error {
 	return fmt.Errorf("%w: %s (%s)", ErrGap, set, strings.Join(why, "; "))
 }
 
-// verify reads segments to their ends, several at once.
-func (p *Plan) verify(ctx context.Context, numbers []uint64) []found {
+// look reads something of segments, of several at once.
+func (p *Plan) look(numbers []uint64, read func(number uint64) (*archive.Header, error)) []found {
 	all := make([]found, len(numbers))
 	slots := make(chan struct{}, verifyAtOnce)
 	var group sync.WaitGroup
@@ -404,7 +325,7 @@ func (p *Plan) verify(ctx context.Context, numbers []uint64) []found {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			all[i].header, all[i].err = p.folder.Verify(ctx, number)
+			all[i].header, all[i].err = read(number)
 		})
 	}
 	group.Wait()

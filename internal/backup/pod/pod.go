@@ -268,6 +268,7 @@ var reasons = []struct {
 	{pitr.ErrGap, v1alpha1.BackupReasonArchiveGap},
 	{pitr.ErrBeyond, v1alpha1.BackupReasonOutOfReach},
 	{pitr.ErrBefore, v1alpha1.BackupReasonOutOfReach},
+	{pitr.ErrClock, v1alpha1.BackupReasonOutOfReach},
 	{pitr.ErrTooLarge, v1alpha1.BackupReasonTransactionTooLarge},
 	{mysql.ErrUnreachable, v1alpha1.BackupReasonMemberLost},
 	{pitr.ErrReplay, v1alpha1.BackupReasonReplayFailed},

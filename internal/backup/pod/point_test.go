@@ -125,6 +125,57 @@ func TestAPointThatCannotBeReached(t *testing.T) {
 	}
 }
 
+// TestAReplayGoesOnFromItsOwnDump although a newer one suits by now.
+func TestAReplayGoesOnFromItsOwnDump(t *testing.T) {
+	s := newScene(t)
+	defer func() {
+		_, err := primary.SQL(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS shop.point")
+		must(t, err)
+	}()
+	path := s.taken("first")
+	first := s.archived("CREATE TABLE shop.point (id INT PRIMARY KEY)", "INSERT INTO shop.point VALUES (1)")
+	time.Sleep(1100 * time.Millisecond) // folders are in the order of their seconds
+	hidden := s.contents(s.taken("second"))
+	second := s.read("second").Status.Path
+	last := s.archived("INSERT INTO shop.point VALUES (2)")
+	_, folder, _ := strings.Cut(second, "/backups/")
+	must(t, backup.Place{Store: s.store, Root: backup.RootOf(s.namespace, "orders", "uid")}.Remove(t.Context(), folder))
+	s.reportIn("orders-recovery")
+	into := fresh(t)
+	root, _, _ := strings.Cut(path, "/backups/")
+	w := s.restorer(root, into)
+	w.task.UntilGTID = last
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	w.reach = func(name, user string) backup.Member {
+		m := reach(into)(name, user)
+		connect := m.Connect
+		m.Connect = func(ctx context.Context) (*podclient.Visit, error) {
+			v, err := connect(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if _, loaded, err := v.Recovery("uid").Loaded(ctx); err == nil && loaded {
+				kill() // the replay is about to begin
+			}
+			return v, nil
+		}
+		return m
+	}
+	if err := w.restore(ctx); err == nil || errors.Is(err, ErrFailed) {
+		t.Fatalf("it was cut off, and ended with %v", err)
+	}
+	s.put(second, hidden)
+	w = s.restorer(root, into)
+	w.task.UntilGTID = last
+	must(t, w.restore(t.Context()))
+	out, err := into.SQL(t.Context(), "SELECT GROUP_CONCAT(id ORDER BY id) FROM shop.point")
+	must(t, err)
+	if said := s.said("orders-recovery"); out != "1,2" || !strings.Contains(said[task.ReportMessage], "-first of ") || !strings.Contains(said[task.ReportMessage], "the last transaction is "+last+", committed at ") {
+		t.Errorf("restored are %s; it said %v; the transactions are %s and %s", out, said, first, last)
+	}
+}
+
 // copied is a server on a copy of the primary's volume, as EC2 would take it at this moment: the server recovers as after a power cut,
 // under a UUID of its own, and the accounts of the old cluster's pods are gone.
 func copied(t *testing.T) *mysqld.Server {

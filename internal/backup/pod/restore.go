@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ const (
 // permanent are the failures of a restore after which another attempt fails too.
 var permanent = []error{
 	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, podclient.ErrNotEmpty, podclient.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
-	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrTooLarge, mysql.ErrNothingThere,
+	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrClock, pitr.ErrTooLarge, mysql.ErrNothingThere,
 }
 
 // restore loads a backup into the first member of a new cluster.
@@ -54,19 +55,26 @@ func (w *worker) restore(ctx context.Context) error {
 }
 
 // restoreBackup restores, and returns what there is to say about it.
-func (w *worker) restoreBackup(ctx context.Context) (string, error) {
+func (w *worker) restoreBackup(ctx context.Context) (_ string, err error) {
 	root, folder, _ := strings.Cut(w.task.Path, "/backups/")
 	w.place.Root = root
+	reserved := w.place.Reserve(ctx, w.task.ClusterUID, folder)
+	defer func() { reserved.End(err) }()
+	target := w.reach(w.task.Target, mysql.OperatorUser)
+	if w.point() != (pitr.Point{}) && folder == "" {
+		if folder, err = backup.LoadedFrom(ctx, target, w.task.ClusterUID); err != nil {
+			return "", err
+		}
+	}
 	plan, folder, err := w.choose(ctx, folder)
 	if err != nil {
 		return "", err
 	}
+	reserved.Narrow(ctx, folder)
 	what := w.place.Store.URL(w.place.Folder(folder))
 	if err := w.report(ctx, stateRunning, "", "restoring "+what); err != nil {
 		return "", err
 	}
-	target := w.reach(w.task.Target, mysql.OperatorUser)
-	message := "the backup is restored"
 	o := backup.RestoreOptions{
 		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID, Target: target, User: mysql.OperatorUser,
 		Credentials: w.credentials, Program: w.program, StallTimeout: w.task.StallTimeout, Clock: w.clock,
@@ -88,7 +96,11 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 			return plan.Replay(ctx, target.Connect, func(p pitr.Progress) { tell("restored " + what + "; " + replaying(p)) })
 		}
 	}
-	_, err = backup.Restore(ctx, o)
+	m, err := backup.Restore(ctx, o)
+	message := fmt.Sprintf("backup %s of %s is restored", folder, m.TakenAt.UTC().Format(time.RFC3339))
+	if plan != nil {
+		message += "; " + plan.Last.String()
+	}
 	return message, err
 }
 
@@ -109,8 +121,10 @@ func replaying(p pitr.Progress) string {
 
 // replayIntoCopy brings a member whose volume is a copy of another cluster's to a point in time, and returns what there is to say
 // about it. What the copy holds is read from its server, so that an attempt that was cut off is continued.
-func (w *worker) replayIntoCopy(ctx context.Context) (string, error) {
+func (w *worker) replayIntoCopy(ctx context.Context) (_ string, err error) {
 	w.place.Root = w.task.Path
+	reserved := w.place.Reserve(ctx, w.task.ClusterUID, "")
+	defer func() { reserved.End(err) }()
 	target := w.reach(w.task.Target, mysql.OperatorUser)
 	base, err := heldBy(ctx, target)
 	if err != nil {
@@ -126,9 +140,10 @@ func (w *worker) replayIntoCopy(ctx context.Context) (string, error) {
 		return "", err
 	}
 	tell := w.progress(ctx)
-	return "what was archived up to " + w.point().String() + " is replayed", backup.Continue(ctx, target, w.task.ClusterUID, func(ctx context.Context) error {
+	err = backup.Continue(ctx, target, w.task.ClusterUID, func(ctx context.Context) error {
 		return plan.Replay(ctx, target.Connect, func(p pitr.Progress) { tell(replaying(p)) })
 	})
+	return fmt.Sprintf("what was archived up to %s is replayed; %s", w.point(), plan.Last), err
 }
 
 // heldBy reads what a server holds, for the archive to lead on from.

@@ -258,11 +258,17 @@ func (s *Pass) Restorer() string {
 	return message
 }
 
-// RestoreFailed is what a restoring pod reports as its state once it has given up.
-const RestoreFailed = "Failed"
+// What a restoring pod reports as its state once it has given up, or has restored everything.
+const (
+	RestoreFailed = "Failed"
+	RestoreDone   = "Done"
+)
 
-// LeftOut is what a restore could not bring back, for a condition.
-func (s *Pass) LeftOut() string {
+// Restored says what a restore brought back, up to which transaction, and what it could not bring back, for a condition.
+func (s *Pass) Restored() string {
+	if message := s.Backup.Recovery[task.ReportMessage]; s.Backup.Recovery[task.ReportState] == RestoreDone && message != "" {
+		return ": " + message
+	}
 	if skipped := s.Backup.Recovery[task.ReportSkipped]; skipped != "" {
 		return "; " + skipped
 	}

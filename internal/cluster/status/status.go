@@ -367,7 +367,7 @@ func setRecovered(c pass.Conditions, s *pass.Pass) {
 	message := s.Restorer()
 	switch {
 	case s.Records().Recovered || s.Plan.Records.Recovered, !s.Plan.Records.RebuiltAt.IsZero() && s.Plan.Records.Established:
-		c.Set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.LeftOut())
+		c.Set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.Restored())
 	case s.Backup.Recovery[task.ReportState] == pass.RestoreFailed:
 		c.Set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)
 	case s.Backup.Unadoptable != "":

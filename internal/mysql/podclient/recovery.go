@@ -22,7 +22,9 @@ var ErrServes = errors.New("the server takes writes already; a recovery only goe
 const (
 	recoveryTable  = "nairobi_mysql.recovery"
 	createRecovery = `CREATE TABLE IF NOT EXISTS ` + recoveryTable + ` (
-		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, recovery VARCHAR(128) NOT NULL, done BOOL NOT NULL, CONSTRAINT one_recovery CHECK (id = 1)) ENGINE=InnoDB`
+		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, recovery VARCHAR(512) NOT NULL, done BOOL NOT NULL, CONSTRAINT one_recovery CHECK (id = 1)) ENGINE=InnoDB`
+	// widenRecovery changes a table of an earlier release, whose names were shorter.
+	widenRecovery = `ALTER TABLE ` + recoveryTable + ` MODIFY recovery VARCHAR(512) NOT NULL`
 )
 
 // Recovery is one by name, on the server of a visit. What it has begun and completed is marked on the server: under the same name it can
@@ -43,7 +45,7 @@ func (r *Recovery) Begin(ctx context.Context) (done bool, err error) {
 	if err := r.claim(ctx); err != nil {
 		return false, err
 	}
-	marked, done, err := r.marked(ctx, r.name)
+	marked, done, err := r.marked(ctx)
 	if err != nil || done {
 		return done, err
 	}
@@ -143,18 +145,23 @@ func (r *Recovery) endBuilding(ctx context.Context) error {
 	return nil
 }
 
-// marked reads the mark. ours is true for that of the same recovery; one of another is no mark, because a volume
-// may come from a cluster that was recovered itself.
-func (r *Recovery) marked(ctx context.Context, as string) (ours, done bool, err error) {
-	var name string
+// said reads the mark, empty when there is none.
+func (r *Recovery) said(ctx context.Context) (name string, done bool, err error) {
 	err = r.v.s.Row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
 	switch {
 	case conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase), errors.Is(err, sql.ErrNoRows):
-		return false, false, nil
+		return "", false, nil
 	case err != nil:
-		return false, false, fmt.Errorf("read the mark of a recovery: %w", err)
+		return "", false, fmt.Errorf("read the mark of a recovery: %w", err)
 	}
-	return name == as, done && name == as, nil
+	return name, done, nil
+}
+
+// marked says whether the mark is that of this recovery; one of another is no mark, because a volume
+// may come from a cluster that was recovered itself.
+func (r *Recovery) marked(ctx context.Context) (ours, done bool, err error) {
+	name, done, err := r.said(ctx)
+	return name == r.name, done && name == r.name, err
 }
 
 // open lets this account write, nobody else, and nothing into the binary log. read_only stays on.
@@ -172,7 +179,7 @@ func (r *Recovery) mark(ctx context.Context, name string, done bool) error {
 		query string
 		args  []any
 	}{
-		{conn.CreateDatabase, nil}, {createRecovery, nil},
+		{conn.CreateDatabase, nil}, {createRecovery, nil}, {widenRecovery, nil},
 		{"REPLACE INTO " + recoveryTable + " VALUES (1, ?, ?)", []any{name, done}},
 	} {
 		if err := r.v.exec(ctx, s.query, s.args...); err != nil {
@@ -240,12 +247,21 @@ func (r *Recovery) Finish(ctx context.Context) error {
 	return nil
 }
 
-// loadedSuffix marks a recovery whose backup is loaded while what follows it is not.
+// loadedSuffix marks a recovery whose backup is loaded while what follows it is not. The backup comes after it; earlier releases did not
+// name it.
 const loadedSuffix = "#loaded"
 
-// MarkLoaded records on the server that the backup is loaded, so that a recovery that is cut off later goes on from there.
-func (r *Recovery) MarkLoaded(ctx context.Context) error {
-	return r.mark(ctx, r.name+loadedSuffix, false)
+// MarkLoaded records on the server that a backup is loaded, so that a recovery that is cut off later goes on from there, with the same one.
+func (r *Recovery) MarkLoaded(ctx context.Context, backup string) error {
+	return r.mark(ctx, r.name+loadedSuffix+"#"+backup, false)
+}
+
+// Loaded says whether the recovery has loaded a backup into the server and was cut off after that, and which; empty where the mark does
+// not name it.
+func (r *Recovery) Loaded(ctx context.Context) (backup string, loaded bool, err error) {
+	said, _, err := r.said(ctx)
+	backup, loaded = strings.CutPrefix(said, r.name+loadedSuffix)
+	return strings.TrimPrefix(backup, "#"), loaded, err
 }
 
 // ResumeLoaded opens a server again on which the recovery has loaded the backup; false when it has not.
@@ -253,7 +269,7 @@ func (r *Recovery) ResumeLoaded(ctx context.Context) (bool, error) {
 	if err := r.claim(ctx); err != nil {
 		return false, err
 	}
-	loaded, _, err := r.marked(ctx, r.name+loadedSuffix)
+	_, loaded, err := r.Loaded(ctx)
 	if err != nil || !loaded {
 		return false, err
 	}
@@ -270,7 +286,7 @@ func (r *Recovery) BeginReplay(ctx context.Context) (done bool, err error) {
 	if err := r.claim(ctx); err != nil {
 		return false, err
 	}
-	ours, done, err := r.marked(ctx, r.name)
+	ours, done, err := r.marked(ctx)
 	if err != nil || done {
 		return done, err
 	}

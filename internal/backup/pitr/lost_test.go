@@ -1,0 +1,62 @@
+package pitr
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// TestADumpOfWhatWasLostIsNoBase although the GTIDs that it holds were given out again: the old primary was rebuilt, kept its UUID, and
+// leads once more.
+func TestADumpOfWhatWasLostIsNoBase(t *testing.T) {
+	c := newCluster(t)
+	sql(t, c.primary, "CREATE DATABASE shop; CREATE TABLE shop.diary (n INT PRIMARY KEY)")
+	must(t, c.member(c.primary).SetSourceWait(t.Context(), false, 0))
+	defer c.archiver(t.TempDir(), nil)()
+	kept := c.write(c.primary, 1)
+	c.archived()
+	must(t, c.member(c.replica).WaitApplied(t.Context(), kept.set.String(), timeout))
+	must(t, c.member(c.replica).StopIOThread(t.Context()))
+	c.write(c.primary, 2)
+	c.dump(c.primary, "lost")
+	c.archived()
+	lost := executed(t, c.primary).Subtract(kept.set)
+	c.failover()
+	c.write(c.replica, 3)
+	await(t, "the loss is told", func() bool { r := c.reported(); return r.Lost == lost.String() && r.BaseNeeded })
+	// The GTID of what was lost, for another transaction.
+	sql(t, c.replica, "SET gtid_next = '"+lost.String()+"'; INSERT INTO shop.diary VALUES (4)")
+	after := c.write(c.replica, 5)
+	c.write(c.replica, 6)
+	c.archived()
+	if _, err := NewPlan(t.Context(), c.folder, "", Point{Time: after.at}); !errors.Is(err, ErrGap) || !strings.Contains(err.Error(), lost.String()) {
+		t.Errorf("from a dump of %s, which was lost: %v", lost, err)
+	}
+	base := Base{Set: kept.set.Union(lost), Version: "9.7.4"}
+	if _, err := NewPlanFrom(t.Context(), c.folder, base, Point{GTID: newestOf(after.set)}); !errors.Is(err, ErrGap) || !strings.Contains(err.Error(), lost.String()) {
+		t.Errorf("from a copy of %s, which was lost: %v", lost, err)
+	}
+	if r := c.reported(); !r.BaseNeeded {
+		t.Errorf("the dump counts as a base again: %+v", r)
+	}
+	time.Sleep(1100 * time.Millisecond) // another second, another folder
+	folder := c.dump(c.replica, "whole")
+	last := c.write(c.replica, 7)
+	c.write(c.replica, 8)
+	c.archived()
+	plan, err := NewPlan(t.Context(), c.folder, "", Point{Time: last.at})
+	must(t, err)
+	if plan.Backup != folder || !plan.Result.Equal(last.set) {
+		t.Errorf("it begins with %s and leads to %s", plan.Backup, plan.Result)
+	}
+}
+
+// newestOf is the last transaction of the first server of a set.
+func newestOf(set gtid.Set) string {
+	first, _, _ := strings.Cut(set.String(), ",")
+	uuid, numbers, _ := strings.Cut(first, ":")
+	return uuid + ":" + numbers[strings.LastIndexAny(numbers, "-:")+1:]
+}

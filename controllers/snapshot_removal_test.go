@@ -67,6 +67,22 @@ func TestASnapshotThatIsCompletedTooLate(t *testing.T) {
 	wantFailed(t, g.backup("late"), v1alpha1.BackupReasonStalled)
 }
 
+// TestASnapshotThatEC2CompletesUnseen: its backup failed while EC2 did not answer. Once EC2 shows a whole snapshot, the backup is complete.
+func TestASnapshotThatEC2CompletesUnseen(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.take("late", "")
+	g.look(shows("pending", "40%"))
+	g.report("late", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Reason, st.Message = v1alpha1.BackupFailed, v1alpha1.BackupReasonStalled, "the snapshot made no progress"
+		st.CompletedAt = ptr.To(metav1.NewTime(g.clock.Now()))
+	})
+	g.look(shows(inventory.SnapshotCompleted, "100%"))
+	if b := g.backup("late"); b.Status.Phase != v1alpha1.BackupCompleted || b.Status.Reason != "" || b.Status.Message != "" || b.Status.SnapshotID == "" || len(g.ids()) != 1 {
+		t.Errorf("the status is %+v; snapshots %v", b.Status, g.ids())
+	}
+}
+
 // TestASnapshotThatNobodyWouldKnowOf: a MySQLBackup that is deleted before it is complete takes with it what EC2 has of it; a
 // complete one stays, as its policy says.
 func TestASnapshotThatNobodyWouldKnowOf(t *testing.T) {

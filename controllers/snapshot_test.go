@@ -205,6 +205,46 @@ func TestWhatASnapshotHoldsIsNotedBeforeTheCall(t *testing.T) {
 	}
 }
 
+// TestASnapshotIsOfAMemberThatIsFit when EC2 is asked, not only when it was chosen: one that is rebuilt is out of service and empty for a while.
+// While EC2 may have taken a snapshot of it, no other member's is asked for.
+func TestASnapshotIsOfAMemberThatIsFit(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		fault proxy.Rule
+		waits bool
+	}{
+		"EC2 refused":            {proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Status: http.StatusForbidden, Actions: []string{"CreateSnapshot"}}, false},
+		"its answer was lost":    {proxy.LoseAnswers(1, "CreateSnapshot"), true},
+		"EC2 failed in some way": {proxy.Rule{Kind: proxy.Fail, Code: "InternalError", Status: http.StatusInternalServerError, Actions: []string{"CreateSnapshot"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGallery(t)
+			g.take("now", "")
+			chosen := ""
+			rule, err := g.proxy.Add(row.fault)
+			must(t, err)
+			g.look(func(s *pass.Pass) {
+				member, _ := g.o.backups.Snapshots.SnapshotSource(s, g.backup("now"))
+				chosen = member
+			})
+			g.proxy.Remove(rule)
+			unfit := func(s *pass.Pass) {
+				for i := range s.Plan.Members {
+					s.Plan.Members[i].InService = s.Plan.Members[i].Name != chosen
+				}
+				s.Seen.Inventory.Snapshots = nil // EC2 does not show any yet
+				if member, volume := g.o.backups.Snapshots.SnapshotSource(s, g.backup("now")); member == chosen || (volume == "") != row.waits {
+					t.Errorf("of %s, which is unfit, or of %q, volume %q", chosen, member, volume)
+				}
+			}
+			g.look(unfit)
+			g.wait(3 * time.Minute)
+			row.waits = false
+			g.look(unfit)
+		})
+	}
+}
+
 // TestASnapshotThatFailed fails its backup and is deleted. No other is made.
 func TestASnapshotThatFailed(t *testing.T) {
 	t.Parallel()

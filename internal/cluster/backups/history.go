@@ -24,7 +24,7 @@ func (r *Backups) PruneFailed(ctx context.Context, s *pass.Pass) error {
 		if b.Status.Phase != v1alpha1.BackupFailed || !b.DeletionTimestamp.IsZero() || maker == "" {
 			continue
 		}
-		if kept[maker]++; kept[maker] <= limit || LeavesData(b) {
+		if kept[maker]++; kept[maker] <= limit || LeavesData(b) || mayComplete(s, b) {
 			continue
 		}
 		if err := r.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion}); client.IgnoreNotFound(err) != nil {

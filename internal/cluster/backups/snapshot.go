@@ -1,11 +1,13 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +63,8 @@ func (r *Snapshots) Advance(ctx context.Context, s *pass.Pass) {
 			err = r.endOrDiscard(ctx, s, b)
 		case emptied(s, b):
 			err = r.dropPruned(ctx, b)
+		case completedAfterAll(s, b):
+			err = r.snapshot(ctx, s, b)
 		case b.Done() || GivenUp(b):
 		case begun(s, b):
 			err = r.snapshot(ctx, s, b)
@@ -120,7 +124,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	if b.Status.SnapshotID != "" {
 		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
 	}
-	member, volume := snapshotSource(s, b)
+	member, volume := r.SnapshotSource(s, b)
 	if volume == "" {
 		return nil // no member is fit at the moment
 	}
@@ -139,9 +143,22 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	})
 	if err != nil {
 		why := pass.AsProblem(err).Message
-		return errors.Join(err, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = why }))
+		return errors.Join(err, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+			if st.Message = why; refused(err) {
+				st.Member, st.GTIDSet = "", "" // nothing was taken of it: the next attempt is free to choose
+			}
+		}))
 	}
 	return r.reportSnapshot(ctx, s, b, taken)
+}
+
+// refused says whether EC2 surely has not done what it was asked for.
+func refused(err error) bool {
+	switch awsapi.Classify(err) {
+	case awsapi.Unreachable, awsapi.Transient, awsapi.Waiting:
+		return false
+	}
+	return true
 }
 
 // recordSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
@@ -170,45 +187,46 @@ func archiveNow(c *v1alpha1.MySQLCluster) *v1alpha1.ArchiveSource {
 	return &v1alpha1.ArchiveSource{Destination: *t.Destination, Path: backup.RootOf(c.Namespace, c.Name, string(c.UID))}
 }
 
-// snapshotSource is the member to snapshot: the one that was chosen before, as long as it holds what was noted of it; else
-// a replica in service that is least behind, or the primary when it is alone.
-func snapshotSource(s *pass.Pass, b *v1alpha1.MySQLBackup) (member, volume string) {
-	if m := s.Observed.Members[b.Status.Member]; m != nil && m.SQL.Access == topology.AccessVerified {
-		if noted, err := gtid.Parse(b.Status.GTIDSet); err == nil && m.SQL.Executed.Contains(noted) {
-			return b.Status.Member, volumeOf(s, b.Status.Member)
+// SnapshotSource is the member to snapshot: the one that was chosen before, as long as it is fit and holds what was noted of it; else
+// a replica in service that is least behind, or the primary when it is alone. While EC2 may have taken the snapshot of the one that was
+// chosen before, there is no other.
+func (r *Snapshots) SnapshotSource(s *pass.Pass, b *v1alpha1.MySQLBackup) (member, volume string) {
+	if chosen := b.Status.Member; chosen != "" {
+		noted, err := gtid.Parse(b.Status.GTIDSet)
+		if volume := fitVolume(s, chosen); volume != "" && err == nil && s.Observed.Members[chosen].SQL.Executed.Contains(noted) {
+			return chosen, volume
+		}
+		if r.mayYetShow(b) {
+			return "", ""
 		}
 	}
 	lag := time.Duration(-1)
 	primary := ""
 	for _, v := range s.Plan.Members {
-		if !v.InService || v.VolumeID == "" {
-			continue
-		}
-		if v.Role == v1alpha1.RolePrimary {
+		switch {
+		case fitVolume(s, v.Name) == "":
+		case v.Role == v1alpha1.RolePrimary:
 			primary = v.Name
-			continue
-		}
-		if lag < 0 || v.Lag < lag {
+		case lag < 0 || v.Lag < lag:
 			member, lag = v.Name, v.Lag
 		}
 	}
-	if member == "" {
-		member = primary
-	}
-	if m := s.Observed.Members[member]; m != nil && m.SQL.Access == topology.AccessVerified {
-		return member, volumeOf(s, member)
-	}
-	return "", ""
+	member = cmp.Or(member, primary)
+	return member, fitVolume(s, member)
 }
 
-// volumeOf is the data volume of a member as the plan shows it, empty when there is none.
-func volumeOf(s *pass.Pass, member string) string {
-	for _, v := range s.Plan.Members {
-		if v.Name == member {
-			return v.VolumeID
-		}
+// fitVolume is the data volume of a member in service, whose server answers; empty for any other. One that is being rebuilt is not in
+// service.
+func fitVolume(s *pass.Pass, member string) string {
+	m := s.Observed.Members[member]
+	if m == nil || m.SQL.Access != topology.AccessVerified {
+		return ""
 	}
-	return ""
+	i := slices.IndexFunc(s.Plan.Members, func(v topology.View) bool { return v.Name == member && v.InService })
+	if i < 0 {
+		return ""
+	}
+	return s.Plan.Members[i].VolumeID
 }
 
 // pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and
@@ -231,7 +249,7 @@ func (r *Snapshots) pruneSchedule(ctx context.Context, s *pass.Pass, schedule v1
 	newest := true
 	for i := range s.Backup.All {
 		b := &s.Backup.All[i]
-		if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || emptied(s, b) {
+		if !b.Good() || !b.DeletionTimestamp.IsZero() || emptied(s, b) {
 			continue
 		}
 		last := newest

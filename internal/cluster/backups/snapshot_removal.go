@@ -7,12 +7,14 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
@@ -62,6 +64,21 @@ func superfluous(b *v1alpha1.MySQLBackup, taken inventory.Snapshot) bool {
 	return taken.State != inventory.SnapshotCompleted || GivenUp(b) && b.Status.Phase == v1alpha1.BackupFailed
 }
 
+// completedAfterAll says whether EC2 has completed the snapshot of a backup that failed while EC2 did not answer.
+func completedAfterAll(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	taken, ok := s.SnapshotOf(b)
+	return ok && taken.State == inventory.SnapshotCompleted && b.Status.Phase == v1alpha1.BackupFailed && b.DeletionTimestamp.IsZero() && !GivenUp(b)
+}
+
+// mayComplete says whether EC2 may have, or get, a whole snapshot of a backup that failed.
+func mayComplete(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupFailed || b.Status.StartedAt == nil || GivenUp(b) {
+		return false
+	}
+	_, shown := s.SnapshotOf(b)
+	return shown || !s.Observed.CloudReachable || !listed(s)
+}
+
 // discardSnapshot deletes what is left of a snapshot that failed or was given up, also when EC2 completes it after that.
 func (r *Snapshots) discardSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
 	taken, ok := s.SnapshotOf(b)
@@ -93,6 +110,8 @@ func (r *Snapshots) releaseSnapshot(ctx context.Context, s *pass.Pass, b *v1alph
 		if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
 			return err
 		}
+	} else if b.Status.Phase != v1alpha1.BackupCompleted {
+		r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupDataLeft, announce.Act, "snapshot %s is left: EC2 completed it after the backup had failed; delete it, or restore from it by its ID", taken.ID)
 	}
 	before := b.DeepCopy()
 	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
@@ -148,6 +167,8 @@ func (r *Snapshots) SettleSnapshots(ctx context.Context, s *pass.Pass) error {
 		switch {
 		case !b.DeletionTimestamp.IsZero():
 			failure = r.releaseSnapshot(ctx, s, b)
+		case completedAfterAll(s, b):
+			failure = r.snapshot(ctx, s, b)
 		case b.Status.Phase == v1alpha1.BackupFailed:
 			failure = r.discardSnapshot(ctx, s, b)
 		case emptied(s, b):

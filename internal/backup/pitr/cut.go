@@ -19,31 +19,6 @@ import (
 // lookBehind is how many segments after the cut are looked at for commits that belong before it.
 const lookBehind = 512
 
-// Replayed is a transaction, and when it was committed by what its server says.
-type Replayed struct {
-	GTID      string
-	Committed time.Time
-}
-
-// String implements fmt.Stringer.
-func (r Replayed) String() string {
-	if r.GTID == "" {
-		return "no transaction of the archive follows what it begins with"
-	}
-	return fmt.Sprintf("the last transaction is %s, committed at %s", r.GTID, r.Committed.UTC().Format(pointFormat))
-}
-
-// header reads the header of numbers[i], or of the next one after it that can be read.
-func (p *Plan) header(ctx context.Context, numbers []uint64, i int) (*archive.Header, error) {
-	for ; i < len(numbers); i++ {
-		h, err := p.folder.Header(ctx, numbers[i])
-		if err == nil || !errors.Is(err, backup.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
-			return h, err
-		}
-	}
-	return nil, nil //nolint:nilnil // none of the rest can be read
-}
-
 // search returns the first segment of which something holds that, once it holds, holds of all that follow; nil when it holds of none. newest
 // is the newest header that was read, nil when none can be.
 func (p *Plan) search(ctx context.Context, numbers []uint64, holds func(*archive.Header) bool) (first, newest *archive.Header, err error) {

@@ -315,8 +315,8 @@ var mutants = []mutant{
 		name: "the GTIDs that a rebuilt member lost are given out again",
 		open: true,
 		file: votersFile,
-		old:  "	if !tail.IsEmpty() {\n		p.waitAtMost(waitMySQL)\n		if p.acks",
-		new:  "	if false {\n		p.waitAtMost(waitMySQL)\n		if p.acks", breaks: []string{reissued},
+		old:  "	if !tail.IsEmpty() {\n		p.waitAtMost(waitMySQL)\n		if unused",
+		new:  "	if false {\n		p.waitAtMost(waitMySQL)\n		if unused", breaks: []string{reissued},
 	},
 	{
 		name: "the instance of the primary is replaced first",

@@ -39,23 +39,16 @@ func Choose(ctx context.Context, members []Member, maxLag time.Duration, require
 			state, err := look(ctx, m)
 			mu.Lock()
 			defer mu.Unlock()
+			if err == nil && !state.Writable {
+				err = unfit(m, state, maxLag, required)
+			}
 			switch {
 			case err != nil:
 				problems = append(problems, m.Name+": "+err.Error())
 			case state.Writable:
 				primaries = append(primaries, candidate{m, state})
-			case len(state.Voters) > 0 && !slices.Contains(state.Voters, m.Name):
-				problems = append(problems, m.Name+": it has no vote, and may lack data that its GTIDs name")
-			case len(state.Filters) > 0:
-				problems = append(problems, m.Name+": it leaves out or changes what it receives: "+strings.Join(state.Filters, ", "))
-			case state.Following && state.LagKnown && state.Lag > maxLag:
-				problems = append(problems, fmt.Sprintf("%s: it is %s behind", m.Name, state.Lag.Round(time.Second)))
-			case state.Following && state.LagKnown && lacking(state, required) != "":
-				problems = append(problems, m.Name+": it has not executed yet "+lacking(state, required))
-			case state.Following && state.LagKnown:
-				replicas = append(replicas, candidate{m, state})
 			default:
-				problems = append(problems, m.Name+": it does not replicate")
+				replicas = append(replicas, candidate{m, state})
 			}
 		})
 	}
@@ -88,13 +81,24 @@ func (c candidate) rank(tried map[string]error) int {
 	return rank + 1
 }
 
-// lacking is what of a set a server has not executed, empty for nothing.
-func lacking(state podclient.ServerState, required gtid.Set) string {
+// unfit says why a replica is not to be dumped, nil when it may be.
+func unfit(m Member, state podclient.ServerState, maxLag time.Duration, required gtid.Set) error {
 	executed, err := gtid.Parse(state.Executed)
-	if err != nil {
-		return required.String()
+	switch {
+	case len(state.Voters) > 0 && !slices.Contains(state.Voters, m.Name):
+		return errors.New("it has no vote, and may lack data that its GTIDs name")
+	case len(state.Filters) > 0:
+		return fmt.Errorf("it leaves out or changes what it receives: %s", strings.Join(state.Filters, ", "))
+	case !state.Following || !state.LagKnown:
+		return errors.New("it does not replicate")
+	case state.Lag > maxLag:
+		return fmt.Errorf("it is %s behind", state.Lag.Round(time.Second))
+	case err != nil:
+		return err
+	case !executed.Contains(required):
+		return fmt.Errorf("it has not executed yet %s", required.Subtract(executed))
 	}
-	return required.Subtract(executed).String()
+	return nil
 }
 
 func look(ctx context.Context, m Member) (podclient.ServerState, error) {

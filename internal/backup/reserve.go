@@ -14,7 +14,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 )
 
+// ErrInUse: somebody restores from the backup, or verifies it.
+var ErrInUse = errors.New("the backup is in use")
+
 const (
+	// usedTimeout bounds writing that something is in use.
+	usedTimeout = time.Minute
 	// restoresFolder holds the reservations of restores that are not finished, below the cluster's folder.
 	restoresFolder = "restores"
 	// reservedFor is how long a reservation holds after it was written last: a restore that failed waits for a person. reserveEvery is

@@ -14,9 +14,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 )
 
-// ErrInUse: somebody restores from the backup, or verifies it.
-var ErrInUse = errors.New("the backup is in use")
-
 const (
 	// usedFolder holds the marks of those who use a backup, below the backup's own folder.
 	usedFolder = "used-by"
@@ -24,8 +21,6 @@ const (
 	// of six minutes at most, and some minutes between two clocks.
 	usedEvery = 5 * time.Minute
 	usedFor   = 30 * time.Minute
-	// usedTimeout bounds writing it.
-	usedTimeout = time.Minute
 )
 
 // use marks a backup as in use until the function is called that it returns. Given an error that leaves the mark, which ends by

@@ -25,7 +25,7 @@ func Identity(action Action) any {
 		return LaunchInstance{Member: a.Member, Incarnation: a.Incarnation, Previous: a.Previous}
 	case StopInstance:
 		return StopInstance{Member: a.Member, InstanceID: a.InstanceID}
-	case SignCertificate, ApplyReceived, Promote, RecordPrimary, RemoveAllVoters, AdmitVoter, Certify:
+	case SignCertificate, ApplyReceived, Promote, RecordPrimary, RemoveAllVoters, AdmitVoter, Certify, RetireGTIDs:
 		return ofMember{kind: reflect.TypeOf(a), member: a.Target()}
 	case Switchover:
 		return ofMember{reflect.TypeOf(a), a.Member, a.To + " " + a.Why}
@@ -35,8 +35,6 @@ func Identity(action Action) any {
 		return ofMember{reflect.TypeOf(a), a.Member, ""}
 	case AdoptHarmless:
 		return ofMember{reflect.TypeOf(a), a.Member, a.Replica + " " + strings.Join(a.GTIDs, " ")}
-	case RetireGTIDs:
-		return ofMember{reflect.TypeOf(a), a.Member, a.Of}
 	case CloneFrom:
 		return CloneFrom{Member: a.Member, Donor: a.Donor}
 	case ReplicateFrom:

@@ -151,8 +151,8 @@ func (a *Archiver) recordNewest(head *Header, at server) {
 		if head.Gap != "" || head.Lost != "" {
 			r.Gap, r.Lost, a.unproven = head.Gap, head.Lost, nil
 		}
-		if ahead := head.ahead(); ahead != "" {
-			r.Ahead, r.AheadSince = ahead, head.ClosedAt
+		if head.Ahead != "" {
+			r.TimeAhead = head.ahead()
 		}
 	})
 }

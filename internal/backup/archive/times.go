@@ -32,10 +32,7 @@ func (h *Header) Until() time.Time {
 	return h.Reaches
 }
 
-// ahead says what the segment states of a time ahead; empty when it states none.
-func (h *Header) ahead() string {
-	if h.Ahead == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s was archived at %s, and says that it was committed at %s", h.Ahead, h.ClosedAt.Format(time.RFC3339), h.Last.UTC().Format(time.RFC3339))
+// ahead returns what to report of a segment with a time ahead.
+func (h *Header) ahead() TimeAhead {
+	return TimeAhead{fmt.Sprintf("%s was archived at %s, and says that it was committed at %s", h.Ahead, h.ClosedAt.Format(time.RFC3339), h.Last.UTC().Format(time.RFC3339)), h.ClosedAt}
 }

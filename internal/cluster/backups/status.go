@@ -104,7 +104,11 @@ func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.C
 	case unscheduled != nil:
 		return metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, unscheduled.Error()
 	case summary.LastGood != "":
-		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, "the newest backup is " + summary.LastGood + leftBySchedules(s)
+		message := "the newest backup is " + summary.LastGood
+		if names := unpruned(s); len(names) > 0 {
+			message += fmt.Sprintf("; no schedule prunes %d backups any more, as %s: delete those that you do not need", len(names), strings.Join(names[:min(len(names), namedAtMost)], ", "))
+		}
+		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, message
 	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
 		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags"
 	}
@@ -114,18 +118,14 @@ func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.C
 // namedAtMost is how many backups a message names.
 const namedAtMost = 3
 
-// leftBySchedules names what schedules made that are no longer in the spec, and whose retention nobody applies.
-func leftBySchedules(s *pass.Pass) string {
-	var names []string
+// unpruned names what schedules made that are no longer in the spec, and whose retention nobody applies.
+func unpruned(s *pass.Pass) (names []string) {
 	for _, b := range s.Backup.All {
 		if b.Spec.Schedule != "" && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() && !hasPruner(s.Cluster, &b) {
 			names = append(names, b.Name)
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; no schedule prunes %d backups any more, as %s: delete those that you do not need", len(names), strings.Join(names[:min(len(names), namedAtMost)], ", "))
+	return names
 }
 
 // hasPruner says whether a schedule of the spec applies its retention to a backup.

@@ -118,7 +118,7 @@ func (p *healing) othersForbidCycle(m *Member, missed bool) bool {
 		case other == m || o == nil:
 		case o.State == stateStopping || o.State == statePending:
 			return true
-		case o.State == stateStopped && !(missed && p.dispensable(m)):
+		case o.State == stateStopped && (!missed || !p.dispensable(m)):
 			return true
 		}
 	}

@@ -30,6 +30,6 @@ func TestOnlyAGoodBackupIsABase(t *testing.T) {
 	expect("one that was refuted", 0)
 	must(t, f.RecordVerdict(t.Context(), folder, nil, time.Now()))
 	expect("one that passed", 1)
-	must(t, f.Store.Delete(t.Context(), f.Place.Folder(folder)+"/"+m.Dump.Objects[0].Name))
+	must(t, f.Store.Delete(t.Context(), f.Folder(folder)+"/"+m.Dump.Objects[0].Name))
 	expect("one without its dump", 0)
 }

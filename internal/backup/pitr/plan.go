@@ -112,7 +112,7 @@ func (p *Plan) choose(ctx context.Context, folder string, cut *archive.Header, u
 	case refusal == nil:
 		return fmt.Errorf("look for a backup in %s: %w", p.folder.Store.URL(p.folder.Root), store.ErrNotFound)
 	case damage != nil:
-		return fmt.Errorf("%w; %s", refusal, damage)
+		return fmt.Errorf("%w; %s", refusal, damage.Error())
 	}
 	return refusal
 }

@@ -154,11 +154,8 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 
 // refused says whether EC2 surely has not done what it was asked for.
 func refused(err error) bool {
-	switch awsapi.Classify(err) {
-	case awsapi.Unreachable, awsapi.Transient, awsapi.Waiting:
-		return false
-	}
-	return true
+	class := awsapi.Classify(err)
+	return class != awsapi.Unreachable && class != awsapi.Transient && class != awsapi.Waiting
 }
 
 // recordSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
@@ -193,7 +190,7 @@ func archiveNow(c *v1alpha1.MySQLCluster) *v1alpha1.ArchiveSource {
 func (r *Snapshots) SnapshotSource(s *pass.Pass, b *v1alpha1.MySQLBackup) (member, volume string) {
 	if chosen := b.Status.Member; chosen != "" {
 		noted, err := gtid.Parse(b.Status.GTIDSet)
-		if volume := fitVolume(s, chosen); volume != "" && err == nil && s.Observed.Members[chosen].SQL.Executed.Contains(noted) {
+		if volume, fit := fitVolume(s, chosen); fit && err == nil && s.Observed.Members[chosen].SQL.Executed.Contains(noted) {
 			return chosen, volume
 		}
 		if r.mayYetShow(b) {
@@ -203,8 +200,8 @@ func (r *Snapshots) SnapshotSource(s *pass.Pass, b *v1alpha1.MySQLBackup) (membe
 	lag := time.Duration(-1)
 	primary := ""
 	for _, v := range s.Plan.Members {
-		switch {
-		case fitVolume(s, v.Name) == "":
+		switch _, fit := fitVolume(s, v.Name); {
+		case !fit:
 		case v.Role == v1alpha1.RolePrimary:
 			primary = v.Name
 		case lag < 0 || v.Lag < lag:
@@ -212,21 +209,21 @@ func (r *Snapshots) SnapshotSource(s *pass.Pass, b *v1alpha1.MySQLBackup) (membe
 		}
 	}
 	member = cmp.Or(member, primary)
-	return member, fitVolume(s, member)
+	volume, _ = fitVolume(s, member)
+	return member, volume
 }
 
-// fitVolume is the data volume of a member in service, whose server answers; empty for any other. One that is being rebuilt is not in
-// service.
-func fitVolume(s *pass.Pass, member string) string {
+// fitVolume is the data volume of a member in service, whose server answers; no other is fit. One that is being rebuilt is not in service.
+func fitVolume(s *pass.Pass, member string) (id string, fit bool) {
 	m := s.Observed.Members[member]
 	if m == nil || m.SQL.Access != topology.AccessVerified {
-		return ""
+		return "", false
 	}
 	i := slices.IndexFunc(s.Plan.Members, func(v topology.View) bool { return v.Name == member && v.InService })
 	if i < 0 {
-		return ""
+		return "", false
 	}
-	return s.Plan.Members[i].VolumeID
+	return s.Plan.Members[i].VolumeID, s.Plan.Members[i].VolumeID != ""
 }
 
 // pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and

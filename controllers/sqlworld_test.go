@@ -108,7 +108,7 @@ func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, i
 // hypervise boots every instance of the cluster that runs and has its volume, and cuts the power of those that no longer run.
 func (w *sqlWorld) hypervise(ctx context.Context) {
 	for ; ctx.Err() == nil; w.rest() {
-		seen, err := cloud.World(ctx)
+		seen, err := cloud.WorldOf(ctx, w.account.id)
 		if err != nil {
 			continue // a busy machine; whoever waits for its members gives up in the end
 		}
@@ -120,7 +120,7 @@ func (w *sqlWorld) hypervise(ctx context.Context) {
 		}
 		on, fresh := map[string]bool{}, map[string]string{} // the fresh with their volumes
 		for _, in := range seen.Instances {
-			if in.Account != w.account.id || in.State != inventory.StateRunning {
+			if in.State != inventory.StateRunning {
 				continue
 			}
 			on[in.ID] = true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -127,9 +128,16 @@ type Event struct {
 }
 
 // World reads what should exist.
-func (s *Server) World(ctx context.Context) (World, error) {
+func (s *Server) World(ctx context.Context) (World, error) { return s.read(ctx, "/lab/world") }
+
+// WorldOf reads what should exist in one account.
+func (s *Server) WorldOf(ctx context.Context, account string) (World, error) {
+	return s.read(ctx, "/lab/world?account="+url.QueryEscape(account))
+}
+
+func (s *Server) read(ctx context.Context, path string) (World, error) {
 	var w World
-	if err := s.call(ctx, http.MethodGet, "/lab/world", nil, &w); err != nil {
+	if err := s.call(ctx, http.MethodGet, path, nil, &w); err != nil {
 		return World{}, fmt.Errorf("read the world: %w", err)
 	}
 	return w, nil

@@ -1,6 +1,6 @@
 """The lab's own API beside EC2's: what the hypervisor reads and reports.
 
-GET  /lab/world       what should exist
+GET  /lab/world       what should exist, of one account with ?account=ID
 POST /lab/report      what has happened to it
 POST /lab/status      status checks and scheduled events of an instance
 POST /lab/hold        whether changes that come by themselves are held back
@@ -22,14 +22,14 @@ from transitions import TRANSITIONS
 ACCOUNT = "123456789012"
 
 
-def backends():
-    """Each account and region that has been used."""
-    for account in list(ec2_backends.values()):
-        yield from list(account.values())
+def backends(account=None):
+    """Each account and region that has been used, or those of one account."""
+    for every in list(ec2_backends.values()):
+        yield from (b for b in list(every.values()) if account in (None, b.account_id))
 
 
-def each_instance():
-    for backend in backends():
+def each_instance(account=None):
+    for backend in backends(account):
         instances.purge(backend)
         for reservation in list(backend.reservations.values()):
             for instance in reservation.instances:
@@ -79,11 +79,11 @@ def volume_view(v):
     }
 
 
-def world():
-    every = [v for b in backends() for v in list(b.volumes.values()) if not getattr(v, "_lab_root", False)]
-    snapshots = [s for b in backends() for s in list(b.snapshots.values()) if not s.from_ami]
+def world(account):
+    every = [v for b in backends(account) for v in list(b.volumes.values()) if not getattr(v, "_lab_root", False)]
+    snapshots = [s for b in backends(account) for s in list(b.snapshots.values()) if not s.from_ami]
     return {
-        "instances": [instance_view(b, i) for b, i in each_instance() if instances.state_of(i) != "terminated"],
+        "instances": [instance_view(b, i) for b, i in each_instance(account) if instances.state_of(i) != "terminated"],
         "volumes": [volume_view(v) for v in every],
         "snapshots": [{"id": s.id, "volume": s.volume.id, "state": s.status} for s in snapshots],
     }
@@ -171,7 +171,7 @@ POSTS = {"/lab/report": report, "/lab/status": set_status, "/lab/hold": hold, "/
 def application(environ, start_response):
     request = Request(environ)
     if request.path == "/lab/world" and request.method == "GET":
-        answer = Response(json.dumps(world()), mimetype="application/json")
+        answer = Response(json.dumps(world(request.args.get("account"))), mimetype="application/json")
     elif request.path in POSTS and request.method == "POST":
         try:
             POSTS[request.path](json.loads(request.get_data()))

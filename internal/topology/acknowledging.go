@@ -116,11 +116,16 @@ func (p *acks) lowerWait(primary *Member) bool {
 	return true
 }
 
-// mayAdopt says whether the primary may commit empty transactions under GTIDs of others: nothing else is under way that it, or who votes,
-// has to be settled for.
+// mayAdopt says whether the primary may commit empty transactions under GTIDs that another member holds: nobody doubts that it leads.
 func (p *acks) mayAdopt(primary *Member) bool {
-	row, rec := p.plan.Membership, p.plan.Records
-	settled := !p.unconfirmed && row.Settled() && rec.Leaving == "" && rec.ledLast(primary.Name) && !rec.AloneUnknown
+	return p.mayCommitEmpty(primary) && p.plan.Records.ledLast(primary.Name) && !p.plan.Records.AloneUnknown
+}
+
+// mayCommitEmpty says whether the primary may commit empty transactions under GTIDs of others: nothing else is under way that it, or who
+// votes, has to be settled for.
+func (p *acks) mayCommitEmpty(primary *Member) bool {
+	row := p.plan.Membership
+	settled := !p.unconfirmed && row.Settled() && p.plan.Records.Leaving == ""
 	return settled && !p.busy(primary.Name) && !p.changingVotes() && (!p.Lossless || p.suffice(*row, primary, ""))
 }
 

@@ -408,7 +408,7 @@ func (p *votes) settleTail(m, primary *Member) Step {
 	}
 	if !tail.IsEmpty() {
 		p.waitAtMost(waitMySQL)
-		if unused := tail.Subtract(m.position()); !unused.IsEmpty() && p.acks.mayAdopt(primary) {
+		if unused := tail.Subtract(m.position()); !unused.IsEmpty() && p.acks.mayCommitEmpty(primary) { // every member was reached
 			p.retry(waitMySQL/4, RetireGTIDs{Member: primary.Name, Of: m.Name, Epoch: p.plan.Membership.Epoch, GTIDs: unused.First(retiredAtOnce)})
 		}
 		return waits("no voter until " + primary.Name + " has used up the GTIDs of what it lost when it was rebuilt")

@@ -17,6 +17,7 @@ var regressions = []regression{
 	{1, 9, "two members, each promoted without the other, unseated one another for ever"},
 	{1, 615, "after lost records two members never elected one of them again"},
 	{1, 863, "a volume that could not be spared was lost"},
+	{1, 3741, "who led was doubted for ever, and the GTIDs that a rebuilt member had lost were never used up"},
 	{1, 9521, "a replica whose applier stopped after the last look passed for one that is well, by the model"},
 	{1, 12754, "as in 3276, after a primary that was confirmed meanwhile"},
 	{1, 12767, "asynchronous: a row that only a replica without a vote had received counted as never written, by the model"},

@@ -75,7 +75,8 @@ func preflightSpec(c *v1alpha1.MySQLCluster, rules policy.Policy, clock clock.Pa
 		desired.Subnets = append(desired.Subnets, topology.Subnet{ID: id})
 	}
 	s := &pass.Pass{
-		Cluster: c, Cache: pass.NewCache(string(c.UID)), Keys: pass.Keys{Authority: authority}, Access: pass.Access{Policy: rules}, Desired: desired,
+		Cluster: c, Cache: pass.NewCache(string(c.UID)), Access: pass.Access{Policy: rules}, Desired: desired,
 	}
+	s.Keys.Sign(authority)
 	return (&decide.Decider{Executor: &execute.Executor{}}).PreflightSpec(s)
 }

@@ -378,7 +378,7 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	a.look(b.Name)
 	must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: a.namespace, Name: backups.JobName(&b, "")}, &job))
 	if told := resources.TaskOf(&job); !told.Base || told.Required != required {
-		t.Errorf("its pod is told %+v", told)
+		t.Errorf("its pod gets %+v", told)
 	}
 	a.clock.SetTime(a.clock.Now().Add(2 * time.Hour))
 	want("while it runs, however long", 1)

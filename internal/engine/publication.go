@@ -16,10 +16,6 @@ type Endpoint struct {
 	Ready, Primary bool
 }
 
-// holdShown is how long clients of a cluster that has lost its primary are shown nothing new. A proxy of Kubernetes takes up one change a
-// second, and the next one that it takes up has to be the new primary. After that time there may be none for long.
-const holdShown = 5 * time.Second
-
 // Endpoints are the members to which a plan leads clients. A member without an address is left out.
 func Endpoints(plan topology.Plan) []Endpoint {
 	var endpoints []Endpoint
@@ -35,8 +31,7 @@ func Endpoints(plan topology.Plan) []Endpoint {
 type Publication struct {
 	endpoints []Endpoint
 	changedAt time.Time
-	lostAt    time.Time // when the cluster was found without a primary; zero while it has one
-	primary   string    // and where it is; empty when that is not known
+	primary   string // and where it is; empty when that is not known
 }
 
 // Observe shows the planner since when clients are shown what they are shown, and which primary.
@@ -47,21 +42,6 @@ func (p *Publication) Observe(o *topology.Observed) {
 			o.Shown = e.Name
 		}
 	}
-}
-
-// Next returns what clients are to be shown: where a plan leads them, or, for a moment after the primary was lost, what they are shown
-// already.
-func (p *Publication) Next(plan topology.Plan, now time.Time) []Endpoint {
-	switch {
-	case !plan.Failing:
-		p.lostAt = time.Time{}
-	case p.lostAt.IsZero():
-		p.lostAt = now
-	}
-	if plan.Failing && p.endpoints != nil && now.Sub(p.lostAt) < holdShown {
-		return p.endpoints
-	}
-	return Endpoints(plan)
 }
 
 // Shown records what clients are shown from now on. What an operator shows first is nothing new to them, for all that it knows.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -45,29 +44,5 @@ func TestPublication(t *testing.T) {
 	o.Members["a"].Instances[0].Address = "10.0.0.9"
 	if !p.PrimaryFirst(plan, o) {
 		t.Error("a primary at another address is not shown first")
-	}
-}
-
-// TestNothingNewIsShownWhileAPrimaryIsChosen, for a few seconds: it would hold up the new primary.
-func TestNothingNewIsShownWhileAPrimaryIsChosen(t *testing.T) {
-	well := topology.Plan{Primary: "a", Members: []topology.View{
-		{Name: "a", Address: "10.0.0.1", Role: v1alpha1.RolePrimary, InService: true}, {Name: "b", Address: "10.0.0.2", InService: true},
-	}}
-	lost := topology.Plan{Failing: true, Members: []topology.View{{Name: "a", Address: "10.0.0.1"}, {Name: "b", Address: "10.0.0.2"}}}
-	began := time.Unix(100, 0)
-	var p Publication
-	if got := p.Next(lost, began); !slices.Equal(got, Endpoints(lost)) {
-		t.Errorf("an operator that has shown nothing shows %v", got)
-	}
-	p = Publication{}
-	p.Shown(p.Next(well, began), began)
-	for _, row := range []struct {
-		after time.Duration
-		plan  topology.Plan
-		want  topology.Plan
-	}{{0, lost, well}, {holdShown - 1, lost, well}, {holdShown, lost, lost}, {holdShown + 1, well, well}, {holdShown + 2, lost, well}} {
-		if got := p.Next(row.plan, began.Add(row.after)); !slices.Equal(got, Endpoints(row.want)) {
-			t.Errorf("after %s: %v", row.after, got)
-		}
 	}
 }

@@ -327,7 +327,7 @@ func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed)
 		w.kube.primary = in.Address
 	}
 	op.shown.PrimaryShown(plan, o)
-	op.shown.Shown(op.shown.Next(plan, w.time()), w.time())
+	op.shown.Shown(engine.Endpoints(plan), w.time())
 	clear(w.kube.inService)
 	for _, v := range plan.Members {
 		if v.InService && v.Role == v1alpha1.RoleReplica {

@@ -17,6 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -32,7 +33,7 @@ func (r *Publisher) show(ctx context.Context, s *pass.Pass) error {
 	}
 	failed = append(failed, r.dropOthersSlices(ctx, s, foreign))
 	s.Result.Published = true
-	endpoints := s.Cache.Published.Clients.Next(s.Plan, r.Clock.Now())
+	endpoints := engine.Endpoints(s.Plan)
 	members := make([]resources.Member, 0, len(endpoints))
 	for _, e := range endpoints {
 		members = append(members, resources.Member(e))

@@ -64,9 +64,11 @@ type sqlWorld struct {
 	// furnish, unless nil, puts what a new volume was made from onto a server that has just come up for the first time.
 	furnish func(context.Context, inventory.Instance, *mysqld.Server) error
 
-	// What only the hypervisor uses: the instances that were booted, the volumes in use, and the servers that are off.
-	known, used map[string]bool
-	shelf       map[string]*mysqld.Server
+	// What only the hypervisor uses: the instances that were booted, the volumes in use, when each instance was last launched,
+	// and the servers that are off.
+	booted, used map[string]bool
+	launched     map[string]time.Time
+	shelf        map[string]*mysqld.Server
 }
 
 // newSQLWorld is newWorld with a hypervisor behind EC2, and with an application that writes as soon as it can.
@@ -83,7 +85,7 @@ func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, i
 	t.Cleanup(func() { <-sqlSlots })
 	w := &sqlWorld{
 		world: makeWorld(in, change), farm: farm, furnish: furnish, servers: map[string]*mysqld.Server{},
-		known: map[string]bool{}, used: map[string]bool{}, shelf: map[string]*mysqld.Server{},
+		booted: map[string]bool{}, used: map[string]bool{}, launched: map[string]time.Time{}, shelf: map[string]*mysqld.Server{},
 	}
 	var err error
 	w.cloud, err = ec2.NewFactory(ec2.Options{Config: awsapi.Config{
@@ -123,8 +125,13 @@ func (w *sqlWorld) hypervise(ctx context.Context) {
 			if in.State != inventory.StateRunning {
 				continue
 			}
+			last, known := w.launched[in.ID]
+			w.launched[in.ID] = in.Launched
+			if known && !in.Launched.Equal(last) {
+				continue // it was off since the last look, and is on in the next one
+			}
 			on[in.ID] = true
-			if volume := volumeOf[in.ID]; volume != "" && !w.known[in.ID] {
+			if volume := volumeOf[in.ID]; volume != "" && !w.booted[in.ID] {
 				fresh[in.ID] = volume
 			}
 		}
@@ -185,7 +192,7 @@ func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
 		if w.used[volume] {
 			w.t.Errorf("volume %s moved to instance %s: the servers here cannot follow", volume, in.ID)
 		}
-		w.known[in.ID], w.used[volume] = true, true
+		w.booted[in.ID], w.used[volume] = true, true
 		w.booting.Go(func() {
 			if err := w.bootOne(ctx, in); err != nil && ctx.Err() == nil {
 				w.t.Errorf("boot %s: %v", in.Member, err)

@@ -26,6 +26,8 @@ type Instance struct {
 	Region  string `json:"region"`
 	// State is EC2's: pending, running, stopping, stopped, shutting-down.
 	State string `json:"state"`
+	// Launched is when it was last launched or started: who looks seldom sees by it that the instance was off meanwhile.
+	Launched time.Time `json:"launched"`
 	// Force and SkipShutdown are the options of the call that stops it.
 	Force        bool `json:"force"`
 	SkipShutdown bool `json:"skipShutdown"`

@@ -43,6 +43,7 @@ def instance_view(backend, i):
         "account": backend.account_id,
         "region": backend.region_name,
         "state": i._state.name,
+        "launched": i.launch_time.isoformat() + "Z",
         "force": i._lab_force,
         "skipShutdown": i._lab_skip_shutdown,
         "reboots": i._lab_reboots,

@@ -19,9 +19,9 @@ import (
 
 const (
 	// lookPatience is how long a pass waits for a member's answer, silentPatience for that of one which gave none before: an
-	// instance that is dead must not slow down what is done about it.
+	// instance that is dead must not slow down what is done about it. The next pass takes what comes later.
 	lookPatience   = time.Second
-	silentPatience = 100 * time.Millisecond
+	silentPatience = 50 * time.Millisecond
 	// lookLimit is when an answer is given up that no pass waits for any more.
 	lookLimit = 4 * time.Second
 	// lookFresh is how old an answer may be that came after its pass had gone on.
@@ -124,6 +124,7 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 		k.Detector.RecordAnswer(o.Members[name], looks[name].started, p.Clock.Now())
 		p.Heard(ctx, o.Members[name])
 	}
+	o.Now = p.Clock.Now()
 	k.Detector.Record(o)
 	k.readLogs(ctx, o, p)
 	return nil

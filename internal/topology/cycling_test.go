@@ -34,6 +34,11 @@ func TestCycling(t *testing.T) {
 			waiting(s)
 			s.member(1).Instances[0].State = statePending
 		}, ""},
+		"another has been stopping for long": {func(s *scene) {
+			lastOne(s, AccessSilent, 2*time.Minute)
+			waiting(s)
+			s.member(1).Instances[0].State, s.member(1).DownSince = stateStopping, s.observed.Now.Add(-transitionPatience)
+		}, "i-2"},
 		"mysqld is down, and writes go on":       {func(s *scene) { s.unanswered(2, AccessRefused, 4*time.Minute) }, ""},
 		"mysqld is down for long, and is missed": {func(s *scene) { lastOne(s, AccessRefused, 4*time.Minute); waiting(s) }, "i-2"},
 		"mysqld is down since a moment":          {func(s *scene) { lastOne(s, AccessRefused, 2*time.Minute); waiting(s) }, ""},
@@ -53,6 +58,20 @@ func TestCycling(t *testing.T) {
 			s.unanswered(1, AccessSilent, 2*time.Minute)
 			s.io(ioOff, 2)
 		}, "i-1"},
+		"nobody takes writes, and mysqld of the leader may recover": {func(s *scene) {
+			s.unanswered(0, AccessRefused, time.Hour)
+			s.down(2*time.Minute, 2)
+			s.io(ioOff, 1)
+		}, ""},
+		"the row names it, and the records another who led since": {func(s *scene) {
+			s.unanswered(0, AccessSilent, 2*time.Minute)
+			s.down(2*time.Minute, 2)
+			s.io(ioOff, 1)
+			row := *s.member(1).SQL.Membership
+			row.Memory = map[string]string{"orders-0": "1", "orders-1": "2"}
+			s.voters(row)
+			s.observed.Records.Leader = "orders-2"
+		}, ""},
 		"it may hold in memory what the leader, which is off, has lost": {func(s *scene) {
 			s.down(2*time.Minute, 0)
 			s.unanswered(1, AccessSilent, 2*time.Minute)

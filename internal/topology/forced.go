@@ -28,13 +28,14 @@ type PowerOffs struct {
 	Forced []ForcedStop `json:"forced,omitempty"`
 }
 
-// ForcedStop is an instance that EC2 was asked to stop by force, because it stayed in stopping after its power was to be cut. EC2 calls it
-// stopped in the end, and its host may go on writing to the volume for a while.
+// ForcedStop is an instance that stayed in stopping after its power was to be cut, so that EC2 was asked to stop it by force, or that was
+// stopping for so long that a person may have asked for that. EC2 calls it stopped in the end, and its host may go on writing to the volume
+// for a while.
 type ForcedStop struct {
 	Instance string `json:"instance"`
 	// Volume is the data volume that it had, empty for none.
 	Volume string `json:"volume,omitempty"`
-	// At is when EC2 was asked last, Stopped when the instance was first seen stopped or gone after that, in Unix seconds; 0 until then.
+	// At is when EC2 was asked last, or the stop was found to last; Stopped when the instance was first seen stopped or gone after that, in Unix seconds; 0 until then.
 	At      int64 `json:"at"`
 	Stopped int64 `json:"stopped,omitempty"`
 }
@@ -44,9 +45,15 @@ func (f ForcedStop) settled(now time.Time) bool {
 	return f.Stopped != 0 && now.Sub(time.Unix(f.Stopped, 0)) >= forcedSettles
 }
 
-// recordForced notes that EC2 is about to be asked to stop an instance by force.
-func (p *PowerOffs) recordForced(f ForcedStop) {
-	p.Forced = append(slices.DeleteFunc(p.Forced, func(other ForcedStop) bool { return other.Instance == f.Instance }), f)
+// recordForced remembers that an instance is stopped by force, or may be.
+func (p *pass) recordForced(m *Member, in *Instance) {
+	f, rec := ForcedStop{Instance: in.ID, At: p.Now.Unix()}, &p.plan.Records
+	for _, v := range m.Volumes {
+		if v.AttachedTo == in.ID {
+			f.Volume = v.ID
+		}
+	}
+	rec.Forced = append(slices.DeleteFunc(rec.Forced, func(other ForcedStop) bool { return other.Instance == f.Instance }), f)
 }
 
 // stop powers an instance off, unless that is under way and gets on: first its power is cut, and one that stays in stopping after that
@@ -59,13 +66,7 @@ func (p *pass) stop(m *Member, in *Instance) {
 		return
 	case in.PowerCut:
 		a.Force = true
-		f := ForcedStop{Instance: in.ID, At: p.Now.Unix()}
-		for _, v := range m.Volumes {
-			if v.AttachedTo == in.ID {
-				f.Volume = v.ID
-			}
-		}
-		p.plan.Records.recordForced(f)
+		p.recordForced(m, in)
 	}
 	if !slices.Contains(p.plan.Actions, Action(a)) {
 		p.retry(waitMySQL, a)
@@ -80,7 +81,10 @@ func (p *pass) finishStops() {
 	for _, m := range p.ordered() {
 		for i := range m.Instances {
 			in := &m.Instances[i]
-			if in.PowerCut || !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= stopGivenUp {
+			if in.State == stateStopping && in.StopStuck && m.downFor(p.Now) >= transitionPatience && !p.forced(in.ID) {
+				p.recordForced(m, in) // who asks next may be a person, in EC2's console
+			}
+			if in.PowerCut || m.downFor(p.Now) >= stopGivenUp {
 				p.finishStop(m, in)
 			}
 		}
@@ -92,6 +96,11 @@ func (p *pass) finishStops() {
 			f.Stopped = p.Now.Unix()
 		}
 	}
+}
+
+// forced says whether an instance is known to be stopped by force.
+func (p *pass) forced(instance string) bool {
+	return slices.ContainsFunc(p.plan.Records.Forced, func(f ForcedStop) bool { return f.Instance == instance })
 }
 
 // finishStop asks again for a stop that got stuck.
@@ -150,5 +159,5 @@ func (p *pass) settles(m *Member, vol *Volume) Step {
 	if p.CloudReachable && f.Stopped != 0 && vol.AttachedTo == f.Instance && vol.AttachState == attachAttached && !p.busy(m.Name) {
 		p.retry(waitMySQL, DetachVolume{m.Name, vol.ID, f.Instance})
 	}
-	return waits(fmt.Sprintf("instance %s had to be stopped by force and its host may still write to volume %s; the volume is used again %d minutes after the stop", f.Instance, vol.ID, int(forcedSettles.Minutes())))
+	return waits(fmt.Sprintf("instance %s was stopped by force, or took minutes to stop, and its host may still write to volume %s; the volume is used again %d minutes after the stop", f.Instance, vol.ID, int(forcedSettles.Minutes())))
 }

@@ -83,7 +83,8 @@ func (p *healing) cycle(m *Member) {
 
 // hangsAfter returns how long a member may give no answer until its instance is taken for one that hangs, and whether it is at all. A mysqld
 // that turns the operator away answers: it may serve its clients, who took every connection that it has. One that is down, or never was up,
-// people should see, unless writes stand still without it.
+// people should see, unless writes stand still without it. Its port refuses also during a crash recovery, which a power cut makes begin again:
+// that is worth it only to show a primary that the member acknowledges nothing.
 func (p *healing) hangsAfter(m *Member, in *Instance, missed bool) (patience time.Duration, hangs bool) {
 	joined := p.Records.Members[m.Name].SignedInstance == in.ID
 	switch {
@@ -92,6 +93,8 @@ func (p *healing) hangsAfter(m *Member, in *Instance, missed bool) (patience tim
 	case joined && m.SQL.Access != AccessRefused:
 		return cyclePatience, true
 	case !joined && p.Now.Sub(in.LaunchTime) < bootAllowed:
+		return 0, false
+	case m.SQL.Access == AccessRefused && p.plan.Primary == "":
 		return 0, false
 	}
 	return silenceAllowed, missed && p.deafTo(m) // if somebody receives from it, it is the operator that is turned away
@@ -110,15 +113,16 @@ func (p *healing) missed(m *Member) bool {
 }
 
 // othersForbidCycle says whether an instance is not stopped because others of the cluster are off. One that changes its state is waited
-// for. One that stays off forbids it, unless writes stand still without this one: while another takes them or may, what this one holds
+// for, unless it has not answered for long. One that stays off forbids it, unless writes stand still without this one: while another takes them or may, what this one holds
 // in memory alone is not needed.
 func (p *healing) othersForbidCycle(m *Member, missed bool) bool {
 	for _, other := range p.Members {
-		switch o := other.CurrentInstance(); {
-		case other == m || o == nil:
-		case o.State == stateStopping || o.State == statePending:
-			return true
-		case o.State == stateStopped && (!missed || !p.dispensable(m)):
+		o := other.CurrentInstance()
+		if other == m || o == nil {
+			continue
+		}
+		moving := o.State == stateStopping || o.State == statePending
+		if moving && other.downFor(p.Now) < transitionPatience || (moving || o.State == stateStopped) && (!missed || !p.dispensable(m)) {
 			return true
 		}
 	}
@@ -126,10 +130,10 @@ func (p *healing) othersForbidCycle(m *Member, missed bool) bool {
 }
 
 // dispensable says whether a voter may lose its memory: somebody takes writes, it led last and wrote all of it to its disk, or it
-// acknowledges from disk.
+// acknowledges from disk. That it led last is known by the row and by the records: those who show the row may not have received a newer one.
 func (p *healing) dispensable(m *Member) bool {
 	row := p.newestMembership()
-	return p.plan.Primary != "" || m.Name == row.Primary || row.Memory[m.Name] == "" || m.SQL.Access == AccessRefused
+	return p.plan.Primary != "" || m.Name == row.Primary && p.plan.Records.ledLast(m.Name) || row.Memory[m.Name] == ""
 }
 
 // heal stops instances that hang or that EC2 calls impaired, so that they are started again, perhaps on other hardware.

@@ -104,11 +104,12 @@ func (p *failover) mustBeSeeded(m, primary *Member) bool {
 	return m.verified() && !m.following() && !m.mayBeHeard() && (m.cloning() || m.cloneCutOff() || m.SQL.Executed.IsEmpty() || outOfReach(m, primary))
 }
 
-// reconnect points a member at the primary that does not follow it, as it acknowledges now.
+// reconnect points a member at the primary that does not follow it. It acknowledges, if that is where the row says, as the row needs it that
+// makes it a voter; whom a restart silenced would leave that waiting for ever.
 func (p *failover) reconnect(m, primary *Member) {
 	r, source := m.SQL.Replication, primary.CurrentInstance()
 	idle := r == nil || r.IOState == ioOff
 	if source != nil && !m.SQL.Writable && !m.cloning() && (!r.isOf(source.Address) || (idle || !r.SQLRunning) && !r.Broken()) {
-		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && m.SQL.SemiSync.ReplicaEnabled})
+		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && (m.SQL.SemiSync.ReplicaEnabled || m.mayAcknowledge())})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Observed is everything that a pass saw, read once, before anything is decided.
 type Observed struct {
-	// Now is the time of the pass.
+	// Now is when the last of it was seen.
 	Now time.Time
 	// CloudReachable is false when EC2's API gave no answer: then what it said last is used, and nothing is created.
 	CloudReachable bool
@@ -407,6 +407,14 @@ func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State
 // still runs.
 func (m *Member) halted() bool {
 	return !slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State != stateStopped && in.State != stateTerminated })
+}
+
+// downFor is for how long a member has not been reached; 0 while it is.
+func (m *Member) downFor(now time.Time) time.Duration {
+	if m.DownSince.IsZero() {
+		return 0
+	}
+	return now.Sub(m.DownSince)
 }
 
 // running says whether EC2 calls an instance of the member running.

@@ -2,14 +2,16 @@ package topology
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // mayStillServe says whether the primary is waited for a while: it may return in a moment, or still serve clients that reach it.
 func (p *failover) mayStillServe(row Membership) bool {
-	if waiting := p.patience(row); waiting.Reason != "" {
+	if waiting, left := p.patience(row); left > 0 {
 		p.plan.Waiting = waiting
+		p.waitAtMost(left)
 		return true
 	}
 	if witness := p.sourceSeen(row); witness != nil {
@@ -28,13 +30,13 @@ func (p *failover) lastPrimary(row Membership) string {
 	return row.Primary
 }
 
-// patience says for whom a promotion waits a moment, and why: for the primary, on an instance that runs. mysqld restarts in
+// patience says for whom a promotion waits a moment and why, and how long: for the primary, on an instance that runs. mysqld restarts in
 // seconds, and a primary that returns holds whatever it had committed without an acknowledgement. Promoted again it loses
 // nothing; passed over it may have to be rebuilt.
-func (p *failover) patience(row Membership) Finding {
+func (p *failover) patience(row Membership) (why Finding, left time.Duration) {
 	m := p.Members[p.lastPrimary(row)]
 	if m == nil || m.verified() {
-		return Finding{}
+		return Finding{}, 0
 	}
 	since := m.SilentSince
 	if m.SQL.Access == AccessDenied {
@@ -42,7 +44,7 @@ func (p *failover) patience(row Membership) Finding {
 	}
 	in := m.CurrentInstance()
 	if since.IsZero() || in == nil || in.State != stateRunning || in.Impaired || in.LaunchTime.After(since) {
-		return Finding{} // off, broken, or started since: then it comes back read-only, and no sooner than others are ready
+		return Finding{}, 0 // off, broken, or started since: then it comes back read-only, and no sooner than others are ready
 	}
 	silent, limit := p.Now.Sub(since), silencePatience
 	finding := Finding{v1alpha1.ReasonNoPrimary, "the primary " + m.Name + " does not answer; waiting a moment for it"}
@@ -54,10 +56,7 @@ func (p *failover) patience(row Membership) Finding {
 		limit = coolPatience
 		finding = Finding{v1alpha1.ReasonCoolDown, fmt.Sprintf("the primary %s does not answer; %d before it were replaced within minutes, so that this one is given %s to return", m.Name, failoverBurst, coolPatience)}
 	}
-	if silent >= limit {
-		return Finding{}
-	}
-	return finding
+	return finding, limit - silent
 }
 
 // sourceSeen returns a member that still receives from a source which the operator does not reach; nil for none. Such a primary may

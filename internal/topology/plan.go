@@ -37,7 +37,7 @@ const (
 	// promoted without it: the start of a mysqld and its crash recovery on a small log.
 	returnPatience = 10 * time.Second
 	// silencePatience is the same for a primary whose instance does not answer at all.
-	silencePatience = 1500 * time.Millisecond
+	silencePatience = 1250 * time.Millisecond
 	// sourceFresh is how old the last sign of life of a source may be at a replica that still counts as a witness for it:
 	// sources send a heartbeat every second.
 	sourceFresh = 2 * time.Second

@@ -98,7 +98,7 @@ func (p *failover) instanceRuns(m *Member) bool {
 	switch f := p.mayStillWrite(m); {
 	case f != nil && f.Stopped != 0:
 		p.waitAtMost(waitMySQL)
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, fmt.Sprintf("instance %s of %s had to be stopped by force and its host may still answer clients; a member is promoted once volume %s is detached", f.Instance, m.Name, f.Volume)}
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, fmt.Sprintf("instance %s of %s was stopped by force, or took minutes to stop, and its host may still answer clients; a member is promoted once volume %s is detached", f.Instance, m.Name, f.Volume)}
 	case in == nil:
 	case in.LaunchTime.After(m.DownSince) && p.Now.Sub(in.LaunchTime) < lateAnswers:
 		p.waitAtMost(waitSuspect) // it was started since: it returns read-only, with all that it had committed

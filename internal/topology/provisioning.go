@@ -410,6 +410,10 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 		return waits(fmt.Sprintf("volume %s is being attached", vol.ID))
 	case vol.State == volumeAvailable:
 		if p.CloudReachable {
+			if p.lostItsVolume(m, in) {
+				p.stop(m, in)
+				return waits(fmt.Sprintf("volume %s was detached while instance %s ran, which mounts it only as it starts; stopping and starting it", vol.ID, in.ID))
+			}
 			if why := p.settles(m, vol); why.Waits() {
 				return why
 			}
@@ -423,6 +427,11 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 	}
 	p.waitAtMost(waitEC2)
 	return waits(fmt.Sprintf("volume %s is %s", vol.ID, vol.State))
+}
+
+// lostItsVolume says whether somebody detached the volume of an instance that has run mysqld on it since its start.
+func (p *provisioning) lostItsVolume(m *Member, in *Instance) bool {
+	return p.Records.Members[m.Name].SignedInstance == in.ID && m.downFor(p.Now) >= lateAnswers && in.LaunchTime.Before(m.DownSince)
 }
 
 // instanceFor returns the instance that a member is to have its volume on: the one that has it, else the newest that was made

@@ -40,17 +40,19 @@ func TestStuckStopIsAskedForAgain(t *testing.T) {
 // TestAStopIsForcedOnlyInTheEnd: first the power is cut, and what stays in stopping after that is stopped by force, which is recorded.
 func TestAStopIsForcedOnlyInTheEnd(t *testing.T) {
 	for name, row := range map[string]struct {
-		in      Instance
-		down    time.Duration
-		stops   bool
-		byForce bool
+		in       Instance
+		down     time.Duration
+		stops    bool
+		byForce  bool
+		recorded bool
 	}{
-		"its power is about to be cut":      {Instance{State: stateRunning}, stopGivenUp, true, false},
-		"it is stopping":                    {Instance{State: stateStopping, PowerCut: true}, time.Minute, false, false},
-		"it stays in stopping":              {Instance{State: stateStopping, PowerCut: true, StopStuck: true}, time.Minute, true, true},
-		"it is shut down by somebody":       {Instance{State: stateStopping, StopStuck: true}, time.Minute, false, false},
-		"it is shut down and never ends":    {Instance{State: stateStopping, StopStuck: true}, stopGivenUp, true, false},
-		"it is stopped after it was forced": {Instance{State: stateStopped, PowerCut: true, StopStuck: true}, time.Minute, false, false},
+		"its power is about to be cut":      {Instance{State: stateRunning}, stopGivenUp, true, false, false},
+		"it is stopping":                    {Instance{State: stateStopping, PowerCut: true}, time.Minute, false, false, false},
+		"it stays in stopping":              {Instance{State: stateStopping, PowerCut: true, StopStuck: true}, time.Minute, true, true, true},
+		"it is shut down by somebody":       {Instance{State: stateStopping, StopStuck: true}, time.Minute, false, false, false},
+		"somebody may force it":             {Instance{State: stateStopping, StopStuck: true}, transitionPatience, false, false, true},
+		"it is shut down and never ends":    {Instance{State: stateStopping, StopStuck: true}, stopGivenUp, true, false, true},
+		"it is stopped after it was forced": {Instance{State: stateStopped, PowerCut: true, StopStuck: true}, time.Minute, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
@@ -64,7 +66,7 @@ func TestAStopIsForcedOnlyInTheEnd(t *testing.T) {
 				t.Errorf("planned %q", actions)
 			}
 			want := []ForcedStop(nil)
-			if row.byForce {
+			if row.recorded {
 				want = []ForcedStop{{Instance: "i-2", Volume: "vol-2", At: s.observed.Now.Unix()}}
 			}
 			if byForce := strings.Contains(actions, "by force"); byForce != row.byForce || !slices.Equal(p.Records.Forced, want) {
@@ -209,6 +211,30 @@ func TestForcedStopsAreFollowed(t *testing.T) {
 			p, _ := s.plan()
 			if len(p.Records.Forced) != row.left || row.left > 0 && (p.Records.Forced[0].Stopped == s.observed.Now.Unix()) != row.stopped {
 				t.Errorf("recorded %+v", p.Records.Forced)
+			}
+		})
+	}
+}
+
+// TestAVolumeThatWasDetachedFromARunningInstance: mysqld finds it again only after another start of the instance.
+func TestAVolumeThatWasDetachedFromARunningInstance(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(s *scene, m *Member)
+		want   string
+	}{
+		"it is stopped":              {func(*scene, *Member) {}, "stop instance i-2 of orders-2"},
+		"it was started since":       {func(s *scene, m *Member) { m.Instances[0].LaunchTime = s.observed.Now.Add(-time.Minute) }, "attach volume vol-2 to instance i-2 of orders-2"},
+		"it has not had it yet":      {func(s *scene, _ *Member) { unsigned(s, 2, time.Hour) }, "attach volume vol-2 to instance i-2 of orders-2"},
+		"EC2 may have shown it late": {func(s *scene, m *Member) { m.DownSince = s.observed.Now.Add(-lateAnswers / 2) }, "attach volume vol-2 to instance i-2 of orders-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.unanswered(2, AccessRefused, 2*time.Minute)
+			m := s.member(2)
+			m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeAvailable, "", ""
+			row.change(s, m)
+			if _, actions := s.plan(); actions != row.want {
+				t.Errorf("planned %q, want %q", actions, row.want)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ const (
 	// DefaultProbeTimeout is when a write that gives no answer is given up, with its connection.
 	DefaultProbeTimeout = 4 * time.Second
 	// suspectAfter is how long a write may take before somebody should look: most take milliseconds.
-	suspectAfter = 250 * time.Millisecond
+	suspectAfter = 200 * time.Millisecond
 	// workerRest is how long a goroutine that makes writes waits for another, mostResting how many of them wait at most.
 	workerRest  = 5 * time.Second
 	mostResting = 16
@@ -205,8 +205,8 @@ func (p *Prober) Close() {
 	p.pool.Close()
 }
 
-// run gives each cluster its turn, and looks a little more than half an interval later whether its write is still under way, which is
-// suspicious by then. Turns that were missed while the process stood still are made up for, one round of them.
+// run gives each cluster its turn, and looks a quarter of an interval later whether its write is still under way, which is suspicious by
+// then. Turns that were missed while the process stood still are made up for, one round of them.
 func (p *Prober) run() {
 	step := p.options.Interval / turnsEach
 	ticker := p.options.Clock.NewTicker(step)
@@ -220,12 +220,12 @@ func (p *Prober) run() {
 		now := int(p.options.Clock.Since(began) / step)
 		for turn = max(turn, now-turnsEach); turn < now; turn++ {
 			p.mu.Lock()
-			due, half := slices.Clone(p.turns[turn%turnsEach]), slices.Clone(p.turns[(turn+turnsEach/2-1)%turnsEach])
+			due, begun := slices.Clone(p.turns[turn%turnsEach]), slices.Clone(p.turns[(turn+turnsEach-turnsEach/4)%turnsEach])
 			p.mu.Unlock()
 			for _, b := range due {
 				p.look(b, true)
 			}
-			for _, b := range half {
+			for _, b := range begun {
 				p.look(b, false)
 			}
 		}

@@ -64,7 +64,7 @@ func (k *Looks) readLogs(ctx context.Context, o *topology.Observed, p LookPorts)
 			unread = errant[name]
 		}
 		if l.search == nil && !unread.IsEmpty() {
-			l.begin(ctx, unread, p.Server(ctx, o.Members[name]), p.Threads)
+			l.search = beginSearch(ctx, unread, p.Server(ctx, o.Members[name]), p.Threads)
 		}
 		if l.search != nil && topology.AnyWritable(o) {
 			search := l.search
@@ -91,16 +91,23 @@ func (k *Looks) logOf(m *topology.Member) *logged {
 	return k.logs[id]
 }
 
-// begin begins a search.
-func (l *logged) begin(ctx context.Context, wanted gtid.Set, server LookedAt, threads Threads) {
+// beginSearch begins a search in the binary logs of a member.
+func beginSearch(ctx context.Context, wanted gtid.Set, server LookedAt, threads Threads) *logSearch {
 	search := &logSearch{wanted: wanted}
-	l.search = search
 	search.task = threads.Start(ctx, logLimit, func(ctx context.Context) {
 		found, err := server.LoggedTransactions(ctx, wanted.String())
 		search.mu.Lock()
 		defer search.mu.Unlock()
 		search.found, search.err, search.over = found, err, true
 	})
+	return search
+}
+
+// answer returns what a search found, and whether it is over.
+func (s *logSearch) answer() (found []mysql.LoggedTransaction, err error, over bool) { //nolint:revive // the error belongs to what was found
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.found, s.err, s.over
 }
 
 // take takes the answer of a search that is over. What it did not find counts as read, and as no harmless transaction, whatever was found
@@ -110,17 +117,16 @@ func (l *logged) take(now time.Time) {
 	if search == nil {
 		return
 	}
-	search.mu.Lock()
-	defer search.mu.Unlock()
-	if !search.over {
+	found, err, over := search.answer()
+	if !over {
 		return
 	}
 	l.search = nil
-	if search.err != nil && l.read.Contains(search.wanted) {
+	if err != nil && l.read.Contains(search.wanted) {
 		l.readAt = now
 		return
 	}
-	if search.err != nil && l.failed+1 < logTries {
+	if err != nil && l.failed+1 < logTries {
 		l.failed++
 		return
 	}
@@ -129,7 +135,7 @@ func (l *logged) take(now time.Time) {
 		one, err := gtid.Parse(t.GTID)
 		return err != nil || search.wanted.Contains(one)
 	})
-	for _, t := range search.found {
+	for _, t := range found {
 		if what, certain := t.ChangesNothing(); certain {
 			l.harmless = append(l.harmless, topology.HarmlessTransaction{GTID: t.GTID, What: what})
 		}

@@ -60,11 +60,13 @@ type Looks struct {
 	claimed map[string]bool
 	// logs are what is known by the binary logs of replicas with errant transactions, by instance.
 	logs map[string]*logged
+	// applierStops are the transactions at which the appliers of replicas stopped, by instance.
+	applierStops map[string]*applierStops
 }
 
 // NewLooks has looked at nothing yet.
 func NewLooks() *Looks {
-	return &Looks{open: map[string]*look{}, claimed: map[string]bool{}, logs: map[string]*logged{}}
+	return &Looks{open: map[string]*look{}, claimed: map[string]bool{}, logs: map[string]*logged{}, applierStops: map[string]*applierStops{}}
 }
 
 // look is one look at a member's mysqld. It goes on when the pass that began it does not wait any longer, and the next
@@ -127,6 +129,7 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 	o.Now = p.Clock.Now()
 	k.Detector.Record(o)
 	k.readLogs(ctx, o, p)
+	k.findSkipped(ctx, o, p)
 	return nil
 }
 

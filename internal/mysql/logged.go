@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -16,13 +17,29 @@ type LoggedTransaction struct {
 	Others int
 }
 
+// failedTransaction finds the GTID in an applier's error.
+var failedTransaction = regexp.MustCompile(`failed executing transaction '([0-9A-Fa-f-]{36}(?::[a-z_][a-z0-9_]*)?:[0-9]+)'`)
+
+// FailedTransaction returns the GTID of the transaction at which an applier stopped, by its error; empty when that names none.
+func FailedTransaction(applierError string) string {
+	if found := failedTransaction.FindStringSubmatch(applierError); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// Empty says whether it has no statements and no rows.
+func (t LoggedTransaction) Empty() bool {
+	return t.Others == 0 && slices.Equal(t.Statements, []string{"BEGIN", "COMMIT"})
+}
+
 // ChangesNothing says whether a transaction certainly changes no data: it is empty, or it is a FLUSH or an ANALYZE TABLE of
 // maintenanceStatement. It returns what it is, for people.
 func (t LoggedTransaction) ChangesNothing() (what string, certain bool) {
 	switch {
 	case t.Others > 0:
 		return "", false
-	case slices.Equal(t.Statements, []string{"BEGIN", "COMMIT"}):
+	case t.Empty():
 		return "an empty transaction", true
 	case len(t.Statements) == 1:
 		return maintenanceStatement(t.Statements[0])

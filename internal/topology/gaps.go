@@ -27,6 +27,9 @@ func (m *Member) leavesOut() []string {
 	if m.drifted(looseApplier) {
 		why = append(why[:len(why):len(why)], looseApplier+" is not STRICT")
 	}
+	if skipped := m.SQL.Replication.Skipped; !skipped.IsEmpty() {
+		why = append(why[:len(why):len(why)], "somebody skipped transaction "+strings.Join(skipped.First(3), ", ")+" after its applier had stopped at it")
+	}
 	return why
 }
 

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// applierStops are the transactions at which the applier of one run of a mysqld stopped. Once they count as executed, the member's binary log
+// shows whether they were applied, or whether a person committed an empty transaction in the place of one to get past the error.
+type applierStops struct {
+	server string // its UUID
+	run    int64
+	// at are those of which that is not known, skipped those that were not applied.
+	at, skipped gtid.Set
+	search      *logSearch
+	retryAt     time.Time
+}
+
+// findSkipped sets which transactions each replica has in name only.
+func (k *Looks) findSkipped(ctx context.Context, o *topology.Observed, p LookPorts) {
+	for _, name := range slices.Sorted(maps.Keys(o.Members)) {
+		m := o.Members[name]
+		r := m.SQL.Replication
+		if m.CurrentInstance() == nil || m.SQL.Access != topology.AccessVerified || r == nil {
+			continue
+		}
+		s := k.stopsOf(m)
+		failed := gtid.Set{}
+		if one, err := gtid.Parse(mysql.FailedTransaction(r.ApplierError)); err == nil {
+			failed, s.at = one, s.at.Union(one)
+		}
+		s.take(o.Now)
+		if wanted := s.at.Intersect(m.SQL.Executed).Subtract(failed); s.search == nil && !wanted.IsEmpty() && !o.Now.Before(s.retryAt) {
+			s.search = beginSearch(ctx, wanted, p.Server(ctx, m), p.Threads)
+		}
+		r.Skipped = s.skipped
+	}
+}
+
+// stopsOf returns what is known of a member's present run.
+func (k *Looks) stopsOf(m *topology.Member) *applierStops {
+	id := m.CurrentInstance().ID
+	if s := k.applierStops[id]; s == nil || s.run != m.SQL.Run || s.server != m.SQL.ServerUUID {
+		k.applierStops[id] = &applierStops{server: m.SQL.ServerUUID, run: m.SQL.Run}
+	}
+	return k.applierStops[id]
+}
+
+// take takes the answer of a search that is over. A transaction that the log does not show was skipped as well. What could not be read is
+// asked for once more after logAgain.
+func (s *applierStops) take(now time.Time) {
+	if s.search == nil {
+		return
+	}
+	wanted := s.search.wanted
+	found, err, over := s.search.answer()
+	switch {
+	case !over:
+		return
+	case err != nil:
+		s.search, s.retryAt = nil, now.Add(logAgain)
+		return
+	}
+	applied := gtid.Set{}
+	for _, t := range found {
+		if one, err := gtid.Parse(t.GTID); err == nil && !t.Empty() {
+			applied = applied.Union(one)
+		}
+	}
+	s.search, s.at, s.skipped = nil, s.at.Subtract(wanted), s.skipped.Union(wanted.Subtract(applied))
+}

@@ -318,7 +318,7 @@ func TestRehearsalTriesTheFence(t *testing.T) {
 	l.fault(proxy.Deny("StopInstances", "DeleteVolume"))
 	l.pass(rehearsedFor)
 	problems := rehearse()
-	if len(problems) != 2 || problems[0].Reason != v1alpha1.ReasonNotPermitted || !strings.Contains(problems[0].Message, "ec2:StopInstances") || !strings.Contains(problems[1].Message, "ec2:DeleteVolume") {
+	if len(problems) != 2 || problems[0].Reason != v1alpha1.ReasonNotPermitted || problems[0].Lacks != "ec2:StopInstances" || !strings.Contains(problems[0].Message, "ec2:StopInstances") || !strings.Contains(problems[1].Message, "ec2:DeleteVolume") {
 		t.Errorf("%+v", problems)
 	}
 	l.proxy.Clear()

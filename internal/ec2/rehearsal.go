@@ -117,8 +117,9 @@ func (r *rehearsal) tryAll(ctx context.Context, tries []try, things []string) (f
 			return found, fmt.Errorf("rehearse: %w", err)
 		case awsapi.LacksPermission(awsapi.Code(err)):
 			// AWS names the thing that it was tried on, which may be another cluster's, and another one each time.
-			problem := awsapi.Problem{Reason: v1alpha1.ReasonNotPermitted, Message: fmt.Sprintf(
-				"the AWS identity that serves this cluster lacks the permission %s, which will be needed one day for what there is in EC2: allow it, see docs/aws.md", awsapi.RefusedAction(err))}
+			action := awsapi.RefusedAction(err)
+			problem := awsapi.Problem{Reason: v1alpha1.ReasonNotPermitted, Lacks: action, Message: fmt.Sprintf(
+				"the AWS identity that serves this cluster lacks the permission %s, which will be needed one day for what there is in EC2: allow it, see docs/aws.md", action)}
 			if !slices.Contains(found, problem) {
 				found = append(found, problem)
 			}

@@ -43,17 +43,24 @@ type Observed struct {
 	Source Source
 	// Members are the members that the spec wants or of which EC2 shows something, by name.
 	Members map[string]*Member
-	// Launchable is false while the preflight has not passed: then no volume is made and no instance launched.
-	Launchable bool
-	// LaunchProblem is what the preflight found, and SubnetsProblem why Desired.Subnets are not known, for people; empty while nothing
-	// is known.
-	LaunchProblem, SubnetsProblem string
+	Permitted
 	// DatabaseReady is true once the application database and its owner are as the spec wants them.
 	DatabaseReady bool
 	// InService names the replicas that are published as ready at the moment.
 	InService map[string]bool
 	// Exposure says whether commits may be answered without the acknowledgements of voters; CommitHistory sets it.
 	Exposure Exposure
+}
+
+// Permitted says what may be done in EC2.
+type Permitted struct {
+	// Launchable is false while the preflight has not passed: then no volume is made and no instance launched.
+	Launchable bool
+	// LaunchProblem is what the preflight found, and SubnetsProblem why Desired.Subnets are not known, for people; empty while nothing
+	// is known.
+	LaunchProblem, SubnetsProblem string
+	// Lacks are the permissions that a rehearsal of what may have to be done one day found missing.
+	Lacks []string
 }
 
 // SnapshotList is what is known of a cluster's snapshots. EC2 may not answer their list for long: one that is missing here counts as

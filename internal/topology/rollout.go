@@ -276,6 +276,11 @@ func (p *rollout) nextTurn(primary *Member) *Member {
 	if !p.Launchable || p.provisioning.mayCreate().Waits() {
 		return nil
 	}
+	if why := p.notPermitted(); why.Waits() {
+		p.waitAtMost(waitReady)
+		p.step = waits(fmt.Sprintf("%s is to be replaced next: %s", next.Name, why.Message))
+		return nil
+	}
 	if why := p.upgrades.rebuiltTooOften(next); why.Waits() {
 		p.step = waits(fmt.Sprintf("%s is not replaced: %s", next.Name, why.Message))
 		return nil
@@ -285,6 +290,16 @@ func (p *rollout) nextTurn(primary *Member) *Member {
 		return nil
 	}
 	return next
+}
+
+// notPermitted says which permission is missing, without which a member that is replaced would stay away.
+func (p *rollout) notPermitted() Step {
+	for _, action := range []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume"} {
+		if slices.Contains(p.Lacks, action) {
+			return waits("the permission " + action + " is missing, see docs/aws.md")
+		}
+	}
+	return Step{}
 }
 
 // holdsBack says why no further member is replaced at the moment, empty when one may be.

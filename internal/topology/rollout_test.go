@@ -327,6 +327,19 @@ func TestChangeIsHeldBack(t *testing.T) {
 	w.roll(600)
 }
 
+// TestReplacementWaitsForPermissions: what could not be completed is not begun.
+func TestReplacementWaitsForPermissions(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash, w.lacks = "new", []string{"ec2:CreateTags", "ec2:AttachVolume"}
+	for range 50 {
+		if plan := w.pass(-1); w.launches != 3 || !strings.Contains(plan.Rolling.Message, "orders-2 is to be replaced next: the permission ec2:AttachVolume is missing") {
+			t.Fatalf("%d launches, %q", w.launches, plan.Rolling.Message)
+		}
+	}
+	w.lacks = w.lacks[:1]
+	w.roll(600)
+}
+
 // TestPrimaryHandsOverInTheWindow closes the window when only the primary is left to be replaced, or to leave.
 func TestPrimaryHandsOverInTheWindow(t *testing.T) {
 	for name, change := range map[string]func(w *world){

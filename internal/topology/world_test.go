@@ -16,6 +16,7 @@ import (
 // world is a small model of what the operator acts on: EC2 with tokens, and a mysqld on each instance. It takes the
 // planner's actions and shows what came of them, so that a test can run pass after pass until nothing changes.
 type world struct {
+	lacks     []string // permissions that are missing
 	passes    int
 	t         *testing.T
 	now       time.Time
@@ -127,7 +128,7 @@ func (w *world) dataOf(m *machine) *data {
 func (w *world) observe() Observed {
 	o := Observed{
 		Now: w.now, CloudReachable: w.reach, CloudTaken: w.now, Records: w.records.Clone(), SecurityGroup: w.group,
-		Snapshots: SnapshotList{Known: slices.Clone(w.snapshots), Taken: w.now}, Members: map[string]*Member{}, Launchable: true, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
+		Snapshots: SnapshotList{Known: slices.Clone(w.snapshots), Taken: w.now}, Members: map[string]*Member{}, Permitted: Permitted{Launchable: true, Lacks: w.lacks}, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
 	}
 	if w.unlisted != "" {
 		o.Snapshots = SnapshotList{Known: slices.Clone(w.listed.Known), Taken: w.listed.Taken, Unanswered: w.unlisted}

@@ -124,14 +124,15 @@ func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (s
 	return nil
 }
 
-// rehearse has EC2 try what may have to be done one day to what there is, and tells what is not permitted. Nothing waits for it: not
-// while a cluster fails either.
+// rehearse has EC2 try what may have to be done one day to what there is, and shows what is not permitted. Nothing waits for it, but for
+// replacements that could not be completed. It is left out while a cluster fails.
 func rehearse(ctx context.Context, s *pass.Pass) {
 	if !s.Cache.Told.FailingSince.IsZero() {
 		return
 	}
 	for _, p := range s.Access.Cloud.Rehearse(ctx, s.Owner()) {
 		s.Unmet = append(s.Unmet, topology.Finding{Reason: p.Reason, Message: p.Message})
+		s.Observed.Lacks = append(s.Observed.Lacks, p.Lacks)
 	}
 }
 

@@ -21,6 +21,8 @@ type Problem struct {
 	Retry bool
 	// Advisory is true for what the launch of a member that has its volume does without.
 	Advisory bool
+	// Lacks is the permission that is missing, for example ec2:AttachVolume; empty when none is at fault.
+	Lacks string
 }
 
 // OfOnePlace says whether a problem keeps nothing but what would go into one subnet, or one group of clients, from being made.

@@ -34,6 +34,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/podlogin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -89,8 +90,8 @@ func (r *Archive) archiveReport(ctx context.Context, s *pass.Pass) (*archive.Rep
 	return report, nil
 }
 
-// Archived returns what the archive of a cluster holds or presupposes, as a GTID set, by its pod's last report; empty before there is one.
-// archives is false for a cluster without an archive.
+// Archived returns what the archive of a cluster holds or presupposes, as a GTID set, by its pod's last report; empty before there is one,
+// and with an error while it cannot be read. archives is false for a cluster without an archive.
 func (r *Archive) Archived(ctx context.Context, c *v1alpha1.MySQLCluster) (set string, archives bool, err error) {
 	if !c.Archives() {
 		return "", false, nil
@@ -98,6 +99,9 @@ func (r *Archive) Archived(ctx context.Context, c *v1alpha1.MySQLCluster) (set s
 	report, err := readReport(ctx, r.Client, c)
 	if err != nil || report == nil {
 		return "", true, err
+	}
+	if _, err := gtid.Parse(report.Archived); err != nil {
+		return "", true, fmt.Errorf("read what the archive holds: %w", err)
 	}
 	return report.Archived, true, nil
 }

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,20 +11,31 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 const (
 	// purgeEvery is the least time between two attempts to make room on a primary's disk.
 	purgeEvery = time.Minute
-	// lastResort is how much of the disk is left, in percent, when a log goes that is not archived: a full disk ends all writes.
+	// lastResort is how much of the disk is left, in percent, when logs go that are not archived: a full disk ends all writes. So many
+	// go that enough is left again, in percent: the archive has a gap after the first, and what is written until the next attempt
+	// needs room.
 	lastResort = 5
+	enough     = 10
 )
 
 // PurgeBinaryLogs removes what every replica has executed, and the archive holds, from a primary whose disk fills up. While a replica is
-// not reached nothing is removed: nobody knows what it lacks. When almost nothing is left of the disk, the oldest log goes although the
-// archive does not hold it.
+// not reached nothing is removed: nobody knows what it lacks. When almost nothing is left of the disk, the oldest logs go although the
+// archive does not hold them, or nobody can read what it holds.
 func (m sqlMember) PurgeBinaryLogs(ctx context.Context) error {
+	return m.purge(ctx, m.Member.PurgeBinaryLogs)
+}
+
+// remover removes the oldest logs that all sets cover, where enough is not 0 as many as are needed for so many bytes.
+type remover func(ctx context.Context, executed []string, enough uint64) (admin.Purged, error)
+
+func (m sqlMember) purge(ctx context.Context, remove remover) error {
 	s := m.s
 	if m.r.Clock.Since(s.Cache.Looks.PurgedAt) < purgeEvery {
 		return nil
@@ -39,25 +51,21 @@ func (m sqlMember) PurgeBinaryLogs(ctx context.Context) error {
 		}
 		p.replicas = append(p.replicas, other.SQL.Executed.String())
 	}
-	var err error
-	if p.archived, p.archives, err = m.r.Archive.Archived(ctx, s.Cluster); err != nil {
-		return err
-	}
+	var unread error
+	p.archived, p.archives, unread = m.r.Archive.Archived(ctx, s.Cluster)
 	if primary := s.Observed.Members[s.Plan.Primary]; primary != nil {
 		p.disk = primary.SQL.Disk
 	}
 	s.Cache.Looks.PurgedAt = m.r.Clock.Now()
-	removed, unarchived, err := p.run(func(executed []string, atMost int) (int, error) {
-		return m.Member.PurgeBinaryLogs(ctx, executed, atMost)
-	})
-	if removed > 0 {
-		s.Log.Info("removed binary logs that nobody needs", "member", s.Plan.Primary, "logs", removed)
+	removed, unarchived, err := p.run(ctx, remove)
+	if removed+unarchived > 0 {
+		s.Log.Info("removed binary logs that nobody needs", "member", s.Plan.Primary, "logs", removed+unarchived)
 	}
 	if unarchived > 0 {
 		m.r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.EventUnarchivedLogRemoved, announce.Act,
-			"Removed the oldest binary log of %s, which is not archived yet, because less than %d%% of its disk is left. Raise spec.storage.size, and see why the archive is behind", s.Plan.Primary, lastResort)
+			"Removed the %d oldest binary logs of %s, which are not archived yet, because less than %d%% of its disk is left. Raise spec.storage.size, and see why the archive is behind", unarchived, s.Plan.Primary, lastResort)
 	}
-	return err
+	return errors.Join(unread, err)
 }
 
 // purge is who still needs the binary logs of a primary.
@@ -70,17 +78,20 @@ type purge struct {
 	disk *topology.Disk
 }
 
-// run removes logs, and returns how many, and how many of those were not archived. remove removes those that all sets cover, at most so
-// many; 0 is no limit.
-func (p purge) run(remove func(executed []string, atMost int) (int, error)) (removed, unarchived int, err error) {
-	if !p.archives {
-		removed, err = remove(p.replicas, 0)
-		return removed, 0, err
+// run removes logs, and returns how many, and how many more that were not archived.
+func (p purge) run(ctx context.Context, remove remover) (removed, unarchived int, err error) {
+	needed := p.replicas
+	if p.archives {
+		needed = append(slices.Clone(p.replicas), p.archived)
 	}
-	removed, err = remove(append(slices.Clone(p.replicas), p.archived), 0)
-	if err != nil || removed > 0 || p.disk == nil || p.disk.FreeBytes >= p.disk.SizeBytes/100*lastResort {
-		return removed, 0, err
+	purged, err := remove(ctx, needed, 0)
+	if err != nil || !p.archives || p.disk == nil {
+		return purged.Logs, 0, err
 	}
-	unarchived, err = remove(p.replicas, 1)
-	return unarchived, unarchived, err
+	free, percent := p.disk.FreeBytes+purged.Bytes, p.disk.SizeBytes/100
+	if free >= percent*lastResort {
+		return purged.Logs, 0, nil
+	}
+	rest, err := remove(ctx, p.replicas, percent*enough-free)
+	return purged.Logs, rest.Logs, err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"sort"
+	"strconv"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
@@ -14,12 +15,18 @@ import (
 // seeded at the moment will ask for what was written meanwhile.
 const keepBinaryLogs = 3
 
+// Purged is how many binary logs were removed, and how many bytes they had.
+type Purged struct {
+	Logs  int
+	Bytes uint64
+}
+
 // PurgeBinaryLogs removes the oldest binary logs of a primary, as long as each given replica has executed everything in
-// them, and returns how many; at most so many where atMost is not 0. executed are the replicas' executed GTID sets as text; a replica that is left out, and all
-// that is restored later, may have to be seeded anew. The newest logs stay in any case.
+// them; where enough is not 0, no more than are needed for so many bytes. executed are the replicas' executed GTID sets as text; a replica
+// that is left out, and all that is restored later, may have to be seeded anew. The newest logs stay in any case.
 // It fails with ErrCommitsPending while commits wait for acknowledgements that do not come: reading the list of logs would
 // hang behind them (fact 2). On a full disk it can end in the statement's deadline (fact 22).
-func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string, atMost int) (removed int, err error) {
+func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string, enough uint64) (purged Purged, err error) {
 	defer m.h.Annotate(&err, "purge binary logs")
 	err = m.h.Control(ctx, func(s *conn.Session) error {
 		if err := refuseWhileStuck(ctx, s); err != nil {
@@ -32,41 +39,66 @@ func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string, atMost 
 		// What precedes a log only grows from one to the next, so that the first log that is too new parts them.
 		var failure error
 		candidates := max(0, len(logs)-keepBinaryLogs+1)
-		removed = sort.Search(candidates, func(i int) bool {
+		n := sort.Search(candidates, func(i int) bool {
 			if failure != nil {
 				return true
 			}
-			covered, err := executedBefore(ctx, s, logs[i], executed)
+			covered, err := executedBefore(ctx, s, logs[i].name, executed)
 			failure = err
 			return err != nil || !covered
 		}) - 1
-		if failure != nil || removed <= 0 {
-			removed = 0
+		if failure != nil || n <= 0 {
 			return failure
 		}
-		if atMost > 0 {
-			removed = min(removed, atMost)
-		}
-		before := len(logs)
-		if err := s.Change(ctx, "purge/to", "PURGE BINARY LOGS TO ?", logs[removed]); err != nil {
-			removed = 0
+		oldest := firstLogs(logs[:n], enough)
+		if err := s.Change(ctx, "purge/to", "PURGE BINARY LOGS TO ?", logs[len(oldest)].name); err != nil {
 			return err
 		}
 		// A log that is being read is left, and all that follow it.
-		if logs, err = binaryLogs(ctx, s); err == nil {
-			removed = before - len(logs)
+		left, err := binaryLogs(ctx, s)
+		if err == nil {
+			oldest = oldest[:min(len(oldest), max(0, len(logs)-len(left)))]
 		}
+		purged = Purged{len(oldest), bytesOf(oldest)}
 		return err
 	})
-	return removed, err
+	return purged, err
+}
+
+// binaryLog is one of a server's binary logs, with its size in bytes.
+type binaryLog struct {
+	name  string
+	bytes uint64
+}
+
+func bytesOf(logs []binaryLog) (sum uint64) {
+	for _, l := range logs {
+		sum += l.bytes
+	}
+	return sum
+}
+
+// firstLogs returns the first logs that have so many bytes together, or all; 0 is no limit.
+func firstLogs(logs []binaryLog, enough uint64) []binaryLog {
+	sum := uint64(0)
+	for i, l := range logs {
+		if sum += l.bytes; enough > 0 && sum >= enough {
+			return logs[:i+1]
+		}
+	}
+	return logs
 }
 
 // binaryLogs lists the binary logs, oldest first.
-func binaryLogs(ctx context.Context, s *conn.Session) ([]string, error) {
-	var logs []string
+func binaryLogs(ctx context.Context, s *conn.Session) ([]binaryLog, error) {
+	var logs []binaryLog
 	err := s.Rows(ctx, "SHOW BINARY LOGS", nil, func(rows *sql.Rows) error {
 		row, err := named(rows)
-		logs = append(logs, row["Log_name"].V)
+		if err != nil {
+			return err
+		}
+		size, err := strconv.ParseUint(row["File_size"].V, 10, 64)
+		logs = append(logs, binaryLog{row["Log_name"].V, size})
 		return err
 	})
 	return logs, err

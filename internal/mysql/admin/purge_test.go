@@ -57,16 +57,16 @@ func TestPurgeBinaryLogs(t *testing.T) {
 		t.Errorf("gone although a replica lacks it: %s, before %s", now, purged)
 	}
 	before := logs()
-	removed, err := m[0].PurgeBinaryLogs(ctx, []string{executed, behind}, 1)
+	purgedNow, err := m[0].PurgeBinaryLogs(ctx, []string{executed, behind}, 1)
 	mysqltest.Must(t, err)
-	if left := logs(); removed != 1 || len(left) != len(before)-1 {
-		t.Errorf("%d removed of at most one, left %v", removed, left)
+	if left := logs(); purgedNow.Logs != 1 || purgedNow.Bytes < 100 || len(left) != len(before)-1 {
+		t.Errorf("%+v removed for one byte, left %v", purgedNow, left)
 	}
 	before = logs()
-	removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, behind}, 0)
+	purgedNow, err = m[0].PurgeBinaryLogs(ctx, []string{executed, behind}, 0)
 	mysqltest.Must(t, err)
 	left := logs()
-	if removed != len(before)-len(left) || removed == 0 || left[0] != needed {
+	if removed := purgedNow.Logs; removed != len(before)-len(left) || removed == 0 || left[0] != needed {
 		t.Errorf("%d removed, left %v, needed %s", removed, left, needed)
 	}
 	mysqltest.Must(t, m[2].StartReplica(ctx))
@@ -78,15 +78,15 @@ func TestPurgeBinaryLogs(t *testing.T) {
 	// not have noticed.
 	mysqltest.WaitFor(t, "only the newest logs are left", func() bool {
 		before = logs()
-		removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}, 0)
+		purgedNow, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}, 0)
 		mysqltest.Must(t, err)
-		if left = logs(); removed != len(before)-len(left) || len(left) < admin.KeepBinaryLogs {
-			t.Fatalf("%d removed, left %v of %v", removed, left, before)
+		if left = logs(); purgedNow.Logs != len(before)-len(left) || len(left) < admin.KeepBinaryLogs {
+			t.Fatalf("%+v removed, left %v of %v", purgedNow, left, before)
 		}
 		return len(left) == admin.KeepBinaryLogs
 	})
-	if removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}, 0); err != nil || removed != 0 {
-		t.Errorf("again: %d removed, %v", removed, err)
+	if purgedNow, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}, 0); err != nil || purgedNow.Logs != 0 {
+		t.Errorf("again: %+v removed, %v", purgedNow, err)
 	}
 	fill(2)
 	caughtUp(1)

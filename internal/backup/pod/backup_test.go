@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -272,6 +273,38 @@ func TestASchedulesRetention(t *testing.T) {
 	}
 	if st := run("d5", nil); st.Phase != v1alpha1.BackupCompleted || !slices.Equal(st.Pruned, []string{"d3"}) {
 		t.Errorf("the status is %+v", st)
+	}
+	if got := strings.Count(s.stored(), "manifest.json"); got != 3 {
+		t.Errorf("%d backups are left", got)
+	}
+}
+
+// TestRetentionKnowsEarlierVerifications, whose results are only in the status of MySQLBackups: earlier versions wrote them nowhere else. One
+// that passed stays although the last one failed for another reason, and one that was refuted takes nobody's place.
+func TestRetentionKnowsEarlierVerifications(t *testing.T) {
+	s := newScene(t)
+	run := func(job string) v1alpha1.MySQLBackupStatus {
+		t.Helper()
+		must(t, s.pod(job, task.Task{Schedule: "daily", Retention: task.Retention{Keep: 2}}).backup(t.Context()))
+		time.Sleep(time.Second) // folders are in the order of their seconds
+		return s.read(job).Status
+	}
+	verified := func(job, reason string, passed *metav1.Time) {
+		t.Helper()
+		s.report(job, func(st *v1alpha1.MySQLBackupStatus) {
+			st.VerifiedAt = passed
+			st.Verification = &v1alpha1.VerificationStatus{At: metav1.Now(), Result: v1alpha1.VerificationFailed, Reason: reason, Message: "so it is"}
+		})
+	}
+	run("d1")
+	run("d2")
+	verified("d1", v1alpha1.BackupReasonTooOld, ptr.To(metav1.Now()))
+	verified("d2", v1alpha1.BackupReasonDiffers, nil)
+	if st := run("d3"); len(st.Pruned) > 0 || st.Message != "" {
+		t.Errorf("beside one that is refuted two are kept: %+v", st)
+	}
+	if st := run("d4"); !slices.Equal(st.Pruned, []string{"d2"}) || st.Message != "" {
+		t.Errorf("the refuted one goes, and not the only one that was ever restored: %+v", st)
 	}
 	if got := strings.Count(s.stored(), "manifest.json"); got != 3 {
 		t.Errorf("%d backups are left", got)

@@ -3,21 +3,36 @@ package pod
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 )
 
-// prune deletes what the schedule no longer keeps. That it could not is no failure of the backup.
+// prune deletes what the schedule no longer keeps, once all that is known of verifications is in the folders. That it could not is no failure
+// of the backup.
 func (a *attempt) prune(ctx context.Context) error {
 	w := a.w
-	if a.b.Spec.Schedule == "" || w.task.Keep == 0 && w.task.KeepFor == 0 || a.b.Status.Phase != v1alpha1.BackupCompleted {
+	if a.b.Status.Phase != v1alpha1.BackupCompleted {
+		return nil
+	}
+	err := w.recordVerdicts(ctx)
+	if a.b.Spec.Schedule == "" || w.task.Keep == 0 && w.task.KeepFor == 0 {
+		if err != nil {
+			w.log.Error(err, "earlier verifications were not all recorded in the backups' folders")
+		}
 		return nil
 	}
 	unfinished := w.place.FinishRemovals(ctx, w.clock.Now())
-	surplus, err := a.surplus(ctx)
+	var surplus []backup.Surplus
+	if err == nil {
+		surplus, err = a.surplus(ctx)
+	}
 	if err == nil {
 		surplus, err = w.unused(ctx, surplus)
 	}
@@ -38,6 +53,43 @@ func (a *attempt) prune(ctx context.Context) error {
 	return a.write(ctx, v1alpha1.BackupCompleted, func(s *v1alpha1.MySQLBackupStatus) {
 		s.Message = cut("old backups were not all deleted: "+err.Error(), statusMessage)
 	})
+}
+
+// recordVerdicts writes the results of verifications that are only in the status of MySQLBackups into the backups' folders, where retention,
+// restores and the archive look for them: earlier versions of the operator wrote them nowhere else.
+func (w *worker) recordVerdicts(ctx context.Context) error {
+	for found, err := range w.place.Backups().NewestFirst(ctx) {
+		if err != nil {
+			return err
+		}
+		if found.Standing != backup.Complete {
+			continue // damaged, or the folder says what a verification found
+		}
+		if err := w.recordVerdict(ctx, found.Folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordVerdict does so for one backup.
+func (w *worker) recordVerdict(ctx context.Context, folder string) error {
+	var b v1alpha1.MySQLBackup
+	err := w.client.Get(ctx, client.ObjectKey{Namespace: w.task.Namespace, Name: backup.NameIn(folder)}, &b)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read MySQLBackup %s: %w", backup.NameIn(folder), err)
+	case b.Status.Path != w.place.Folder(folder):
+		return nil // it is of another folder
+	case b.Refuted():
+		v := b.Status.Verification
+		return w.place.RecordVerdict(ctx, folder, fmt.Errorf("%w: %s", backup.ErrCorrupt, v.Message), v.At.Time)
+	case b.Status.VerifiedAt != nil:
+		return w.place.RecordVerdict(ctx, folder, nil, b.Status.VerifiedAt.Time)
+	}
+	return nil
 }
 
 // surplus lists what the schedule no longer keeps.

@@ -122,7 +122,7 @@ func (m *member) AdoptTransactions(ctx context.Context, gtids []string) error {
 			return err
 		}
 		for _, text := range gtids {
-			if err := m.adopt(c, text); err != nil {
+			if err := adopt(m, c, text); err != nil {
 				return err
 			}
 		}
@@ -130,8 +130,13 @@ func (m *member) AdoptTransactions(ctx context.Context, gtids []string) error {
 	})
 }
 
+// RetireTransactions is what *admin.Member does, but for the record: nobody archives here.
+func (m *member) RetireTransactions(ctx context.Context, gtids []string) error {
+	return m.AdoptTransactions(ctx, gtids)
+}
+
 // adopt commits an empty transaction with another server's GTID.
-func (m *member) adopt(c writer, text string) error {
+func adopt(m *member, c writer, text string) error {
 	var adopted *commit
 	if err := c.do(func(s *mysqld) error {
 		switch {

@@ -32,12 +32,12 @@ func AdoptHarmless(ctx context.Context, primary, replica Server, a topology.Adop
 	return primary.AdoptTransactions(ctx, a.GTIDs)
 }
 
-// RetireGTIDs commits on the primary, empty, under GTIDs that were lost. It may be cut off between any two of them.
+// RetireGTIDs records on the primary that GTIDs were lost, and commits under them, empty. It may be cut off between any two of them.
 func RetireGTIDs(ctx context.Context, primary Server, a topology.RetireGTIDs) error {
 	if err := leads(ctx, primary, a.Member, a.Epoch); err != nil {
 		return err
 	}
-	return primary.AdoptTransactions(ctx, a.GTIDs)
+	return primary.RetireTransactions(ctx, a.GTIDs)
 }
 
 // leads makes sure that a server is the primary of an epoch, and takes writes.

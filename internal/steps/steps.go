@@ -54,6 +54,7 @@ type Server interface {
 	CommitEmptyTransaction(ctx context.Context) error
 	LoggedTransactions(ctx context.Context, gtids string) ([]mysql.LoggedTransaction, error)
 	AdoptTransactions(ctx context.Context, gtids []string) error
+	RetireTransactions(ctx context.Context, gtids []string) error
 	ReplicateFrom(ctx context.Context, host string, port int) error
 	ResetRelayLog(ctx context.Context) error
 	StopIOThread(ctx context.Context) error

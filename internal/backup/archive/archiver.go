@@ -143,8 +143,8 @@ type Archiver struct {
 	gapSince time.Time
 	// unproven is what the report said of breaks before it told one that is in no segment yet.
 	unproven *breakage
-	// newest is the newest segment, or how the next one begins after a break; nil for an empty archive.
-	newest *Header
+	// known is what the cluster has lost.
+	known knownLosses
 	// executed is what the primary had when it was looked at last, target what of that is stored before an archiver ends.
 	executed, target gtid.Set
 	// ending is closed when the archiver is told to end.
@@ -192,7 +192,7 @@ func (a *Archiver) Run(ctx context.Context) error {
 			a.ended(err, failure)
 			return context.Cause(ctx)
 		}
-		if errors.Is(err, errCaughtUp) {
+		if errors.Is(err, errCaughtUp) || errors.Is(err, errRetired) {
 			// What was read waits in the spool. Should the archive take it no further, that is tried once a second.
 			a.rest(work, retryPause-a.o.Clock.Since(began))
 			continue
@@ -267,6 +267,9 @@ func (a *Archiver) session(ctx context.Context) error {
 		return err
 	}
 	at.epoch = v.Epoch(ctx)
+	if at.retired, err = retiredOn(ctx, v); err != nil {
+		return err
+	}
 	next, source, err := a.resume(ctx, v, tail{head, newest}, at)
 	if err != nil {
 		return err

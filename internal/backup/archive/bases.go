@@ -54,14 +54,14 @@ func (b *bases) oldestFirst() []base {
 const baseSettles = time.Minute
 
 // firstRecoverable is when the oldest backup was taken from which the archive goes on without a gap. One that holds what the
-// cluster has lost since, at a failover, is no base: executed is what the primary had at a time, and newest is the archive's newest segment,
-// nil for none, which also knows of what was lost under GTIDs that the primary has by now.
-func (b *bases) firstRecoverable(anchor, executed gtid.Set, at time.Time, newest *Header) (time.Time, bool) {
+// cluster has lost since, at a failover, is no base: executed is what the primary had at a time, and lost
+// knows also of what was lost under GTIDs that the primary has by now.
+func (b *bases) firstRecoverable(anchor, executed gtid.Set, at time.Time, lost Losses) (time.Time, bool) {
 	for _, found := range slices.Backward(b.newest) {
 		if at.Sub(found.taken) > baseSettles && !executed.Contains(found.set) {
 			continue
 		}
-		if newest != nil && !newest.LostIn(found.set, found.taken).IsEmpty() {
+		if !lost.in(found.set, found.taken).IsEmpty() {
 			continue
 		}
 		// One that was taken after the newest segment is fine too: the next segment will close up with it.

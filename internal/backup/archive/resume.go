@@ -19,6 +19,8 @@ type server struct {
 	at               time.Time
 	// epoch is that of the cluster's membership; 0 where it is not known.
 	epoch uint64
+	// retired is what it has recorded of GTIDs that were lost and used up, and was read after executed.
+	retired Losses
 }
 
 // tail is where the archive ends: the header of the newest segment that can be read, nil for an empty archive, and the number of
@@ -55,6 +57,22 @@ func seen(p podclient.Position) (server, error) {
 	return s, errors.Join(errExecuted, errPurged)
 }
 
+// retiredOn reads what the primary has recorded of GTIDs that were lost and used up.
+func retiredOn(ctx context.Context, v *podclient.Visit) (Losses, error) {
+	recorded, err := v.Retirements(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var losses Losses
+	for _, r := range recorded {
+		if _, err := gtid.Parse(r.GTIDSet); err != nil {
+			return nil, fmt.Errorf("read which GTIDs were used up: %w", err)
+		}
+		losses = append(losses, Loss(r))
+	}
+	return losses, nil
+}
+
 // resume finds out how the next segment begins after the archive's end, and from which server it is read. What waits in the
 // spool is kept as far as it follows that, and as far as the primary has committed it; the rest is read again.
 func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail, at server) (Header, from, error) {
@@ -76,9 +94,9 @@ func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail
 	if err != nil {
 		return Header{}, primary, err
 	}
-	lost, gap := have.Subtract(at.executed), at.purged.Subtract(have)
+	lost := a.lose(&next, have, at)
 	have = have.Subtract(lost)
-	source := primary
+	gap, source := at.purged.Subtract(have), primary
 	if gap.IsEmpty() {
 		a.gapSince = time.Time{}
 	} else {
@@ -102,6 +120,31 @@ func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail
 	return next, source, nil
 }
 
+// lose returns what of the archive the cluster has lost, and has the next segment repeat all that is known of losses. A GTID that was lost
+// is not on the primary, or used up there: then the primary has an empty transaction under it.
+func (a *Archiver) lose(next *Header, have gtid.Set, at server) gtid.Set {
+	gone := have.Subtract(at.executed)
+	lost := gone.Union(a.usedUp(next.Losses, at).Intersect(have))
+	retired, when := at.retired.beyond(next.Losses)
+	next.Losses = slices.Clone(next.Losses)
+	for _, more := range []struct {
+		set gtid.Set
+		at  time.Time
+	}{{retired, when}, {gone.Subtract(retired), at.at}} {
+		if !more.set.IsEmpty() {
+			next.Losses = append(next.Losses, Loss{more.set.String(), more.at.UTC()})
+		}
+	}
+	a.known.all = next.Losses
+	return lost
+}
+
+// usedUp returns the GTIDs whose transactions are others on the primary than in a segment that says of these losses.
+func (a *Archiver) usedUp(losses Losses, at server) gtid.Set {
+	retired, _ := at.retired.beyond(losses)
+	return retired.Subtract(a.known.fresh)
+}
+
 // unmoved makes sure that the archive still ends where it did: else another pod has stored meanwhile what seems to be missing.
 func (a *Archiver) unmoved(ctx context.Context, newest uint64) error {
 	_, now, err := a.o.Folder.Head(ctx, newest)
@@ -119,10 +162,6 @@ func (a *Archiver) unmoved(ctx context.Context, newest uint64) error {
 func (a *Archiver) breaks(next *Header, gap, lost gtid.Set, at server) {
 	next.Gap, next.Lost = gap.String(), lost.String()
 	next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, at.at
-	if !lost.IsEmpty() {
-		next.Losses = append(slices.Clone(next.Losses), Loss{next.Lost, at.at.UTC()})
-	}
-	a.newest = next
 	a.o.Log.Error(nil, "THE ARCHIVE HAS A BREAK: what precedes it can be restored up to it, and a new backup is needed for what follows",
 		"purged before they were archived", next.Gap, "archived but not in the cluster", next.Lost)
 	a.tell(func(r *Report) {
@@ -141,7 +180,6 @@ func (a *Archiver) undo() {
 
 // recordNewest takes into the report what the archive's newest segment says.
 func (a *Archiver) recordNewest(head *Header, at server) {
-	a.newest = head
 	a.tell(func(r *Report) {
 		r.Segments, r.Archived, r.At = head.Number, head.Cumulative, at.at
 		r.Anchor, r.AnchorAt = head.Anchor, head.AnchorTime
@@ -170,13 +208,11 @@ func earlier(server, own time.Time) time.Time {
 func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at server) (gtid.Set, Header, error) {
 	kept := 0
 	for _, h := range a.o.Spool.Pending() {
-		own, before, cumulative, err := h.sets()
-		if err != nil || h.Number != next.Number || h.ClusterUID != a.o.ClusterUID || !before.Equal(h.after(have, at)) || h.Anchor != next.Anchor && h.AnchorNumber != h.Number ||
-			!at.executed.Contains(own) || h.Epoch != at.epoch && have.Contains(at.purged) {
+		if !a.follows(h, have, next, at) {
 			break
 		}
 		kept++
-		have, next.Number, next.Reaches = cumulative, h.Number+1, h.Until()
+		have, next.Number, next.Reaches = h.All(), h.Number+1, h.Until()
 		next.Anchor, next.AnchorNumber, next.AnchorTime, next.Losses = h.Anchor, h.AnchorNumber, h.AnchorTime, h.Losses
 	}
 	if dropped := len(a.o.Spool.Pending()) - kept; dropped > 0 {
@@ -185,12 +221,24 @@ func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at serv
 	return have, next, a.o.Spool.Keep(kept)
 }
 
+// follows says whether a segment that waits is to be stored after have.
+func (a *Archiver) follows(h *Header, have gtid.Set, next Header, at server) bool {
+	own, before, _, err := h.sets()
+	switch {
+	case err != nil, h.Number != next.Number, h.ClusterUID != a.o.ClusterUID, !before.Equal(h.after(have, at)), h.Anchor != next.Anchor && h.AnchorNumber != h.Number:
+		return false
+	case !at.executed.Contains(own), h.Epoch != at.epoch && have.Contains(at.purged):
+		return false
+	}
+	return a.usedUp(h.Losses, at).Intersect(own).IsEmpty()
+}
+
 // after is what precedes a segment that follows have: with a break, what was lost is gone and the gap is passed over. What was
-// lost and is there again breaks nothing, so that the segment does not follow.
+// lost and is there again breaks nothing, so that the segment does not follow. What was used up is not there again.
 func (h *Header) after(have gtid.Set, at server) gtid.Set {
 	lost, errLost := gtid.Parse(h.Lost)
 	gap, errGap := gtid.Parse(h.Gap)
-	if errLost != nil || errGap != nil || !lost.Subtract(at.executed).Equal(lost) {
+	if errLost != nil || errGap != nil || !lost.Intersect(at.executed.Subtract(at.retired.all())).IsEmpty() {
 		return have
 	}
 	return have.Subtract(lost).Union(gap)
@@ -199,11 +247,12 @@ func (h *Header) after(have gtid.Set, at server) gtid.Set {
 // start begins an archive: after the newest backup if all that follows it is still there, else now.
 func (a *Archiver) start(ctx context.Context, next *Header, at server) error {
 	have, since := at.executed, at.at
+	a.lose(next, gtid.Set{}, at)
 	if err := a.lookAtBases(ctx, 0); err != nil {
 		return err
 	}
 	for _, b := range a.base.newestFirst() {
-		if b.set.Contains(at.purged) && at.executed.Contains(b.set) {
+		if b.set.Contains(at.purged) && at.executed.Contains(b.set) && next.Losses.in(b.set, b.taken).IsEmpty() {
 			have, since = b.set, b.taken
 			break
 		}

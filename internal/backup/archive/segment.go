@@ -60,8 +60,9 @@ type Header struct {
 	// Lost are transactions in segments before this one that the cluster has not: they were committed without an
 	// acknowledgement (durability Async) and lost with their server.
 	Lost string `json:"lost,omitempty"`
-	// Losses are all that was lost so, up to this segment. Each segment repeats them: a GTID that was lost may be given out again.
-	Losses []Loss `json:"losses,omitempty"`
+	// Losses are all that is known to have been lost so, up to this segment, whether a segment held it or not. Each segment repeats
+	// them: a GTID that was lost may be given out again, or was used up.
+	Losses Losses `json:"losses,omitempty"`
 	Times
 	// Transactions and Bytes count what it holds, Stored and SHA256 are of what follows the header.
 	Transactions int64  `json:"transactions"`
@@ -70,33 +71,14 @@ type Header struct {
 	SHA256       string `json:"sha256"`
 }
 
-// Loss is what the cluster has lost of what was archived.
-type Loss struct {
-	// GTIDSet are the transactions, At a moment at which the cluster did not have them any more.
-	GTIDSet string    `json:"gtidSet"`
-	At      time.Time `json:"at"`
-}
-
 // EverLost returns the part of a set whose GTIDs were once lost.
 func (h *Header) EverLost(set gtid.Set) gtid.Set {
-	return h.lost(set, func(Loss) bool { return true })
+	return h.Losses.within(set, func(Loss) bool { return true })
 }
 
-func (h *Header) lost(set gtid.Set, counts func(Loss) bool) gtid.Set {
-	var found gtid.Set
-	for _, loss := range h.Losses {
-		if lost, err := gtid.Parse(loss.GTIDSet); err == nil && counts(loss) {
-			found = found.Union(lost.Intersect(set))
-		}
-	}
-	return found
-}
-
-// LostIn returns what the cluster has lost of a backup that was taken at a time: all of it that the archive held, before it was lost.
-// Later the same GTIDs may be those of other transactions.
-func (h *Header) LostIn(set gtid.Set, taken time.Time) gtid.Set {
-	return h.lost(set, func(loss Loss) bool { return taken.Before(loss.At) })
-}
+// LostIn returns what the cluster has lost of a backup that was taken at a time, before it was lost. Later the same GTIDs may be those of other
+// transactions.
+func (h *Header) LostIn(set gtid.Set, taken time.Time) gtid.Set { return h.Losses.in(set, taken) }
 
 // Times are those of a segment.
 type Times struct {

@@ -345,12 +345,12 @@ func TestABackupOfWhatWasLostIsNoBase(t *testing.T) {
 		t.Error("a backup of what the primary holds does not count")
 	}
 	// The GTID that was lost is that of another transaction by now. The archive remembers until when it was not.
-	newest := &Header{Losses: []Loss{{uuid + ":9", taken.Add(time.Minute)}}}
-	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour), newest); found {
+	lost := Losses{{uuid + ":9", taken.Add(time.Minute)}}
+	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour), lost); found {
 		t.Error("a backup of what was lost counts once its GTID is given out again")
 	}
-	newest.Losses[0].At = taken.Add(-time.Minute)
-	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour), newest); !found {
+	lost[0].At = taken.Add(-time.Minute)
+	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour), lost); !found {
 		t.Error("a backup of after the loss does not count")
 	}
 }

@@ -231,6 +231,33 @@ func (v *Visit) Heartbeat(ctx context.Context) (time.Time, bool, error) {
 	return moment, err == nil, err
 }
 
+// Retirement are GTIDs that the cluster has used up because it had lost their transactions, and when it did not have these any more.
+type Retirement struct {
+	GTIDSet string
+	At      time.Time
+}
+
+// Retirements reads what the operator recorded of them. Of a GTID that Position returned before the record is there.
+func (v *Visit) Retirements(ctx context.Context) ([]Retirement, error) {
+	var all []Retirement
+	err := v.s.Rows(ctx, "SELECT gtids, DATE_FORMAT(at, '%Y-%m-%dT%H:%i:%s.%fZ') FROM nairobi_mysql.retired ORDER BY at, id", nil, func(rows *sql.Rows) error {
+		var set, at string
+		if err := rows.Scan(&set, &at); err != nil {
+			return err
+		}
+		moment, err := time.Parse(time.RFC3339Nano, at)
+		all = append(all, Retirement{conn.Compact(set), moment})
+		return err
+	})
+	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which GTIDs were used up: %w", err)
+	}
+	return all, nil
+}
+
 // SameSeries says whether two versions belong to one series, for example 9.7.1 and 9.7.4.
 func SameSeries(a, b string) bool {
 	return series(a) != "" && series(a) == series(b)

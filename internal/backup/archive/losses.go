@@ -1,0 +1,67 @@
+package archive
+
+import (
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// Loss is what the cluster has lost.
+type Loss struct {
+	// GTIDSet are the transactions, At a moment at which the cluster did not have them any more.
+	GTIDSet string    `json:"gtidSet"`
+	At      time.Time `json:"at"`
+}
+
+// Losses are all that the cluster is known to have lost.
+type Losses []Loss
+
+// within returns what of a set was lost, as far as a loss counts.
+func (l Losses) within(set gtid.Set, counts func(Loss) bool) gtid.Set {
+	var found gtid.Set
+	for _, loss := range l {
+		if lost, err := gtid.Parse(loss.GTIDSet); err == nil && counts(loss) {
+			found = found.Union(lost.Intersect(set))
+		}
+	}
+	return found
+}
+
+// in returns what of a backup that was taken at a time was lost after that.
+func (l Losses) in(set gtid.Set, taken time.Time) gtid.Set {
+	return l.within(set, func(loss Loss) bool { return taken.Before(loss.At) })
+}
+
+// all returns everything that was lost.
+func (l Losses) all() gtid.Set {
+	var all gtid.Set
+	for _, loss := range l {
+		if lost, err := gtid.Parse(loss.GTIDSet); err == nil {
+			all = all.Union(lost)
+		}
+	}
+	return all
+}
+
+// beyond returns what is lost and in none of other losses, and a moment at which all of it was lost.
+func (l Losses) beyond(other Losses) (more gtid.Set, at time.Time) {
+	known := other.all()
+	for _, loss := range l {
+		if lost, err := gtid.Parse(loss.GTIDSet); err == nil && !known.Contains(lost) {
+			more = more.Union(lost.Subtract(known))
+			if loss.At.After(at) {
+				at = loss.At
+			}
+		}
+	}
+	return more, at
+}
+
+// knownLosses is what an archiver knows besides what the archive says.
+type knownLosses struct {
+	// all are the losses that the next segment repeats.
+	all Losses
+	// fresh are GTIDs that were used up while the archiver followed the primary, and that the archive had not held: what it holds of
+	// them is what the cluster has.
+	fresh gtid.Set
+}

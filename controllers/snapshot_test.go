@@ -376,6 +376,37 @@ func TestManySnapshotsWaitForTheirTurn(t *testing.T) {
 	}
 }
 
+// TestASnapshotThatEC2RefusesForGood fails with EC2's reason, so that others get its turn. Its status is written when EC2 is asked, not
+// at every pass.
+func TestASnapshotThatEC2RefusesForGood(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	_, err := g.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Status: http.StatusForbidden, Actions: []string{"CreateSnapshot"}})
+	must(t, err)
+	g.take("now", "")
+	g.proxy.ResetCalls()
+	written, version := 0, ""
+	for end := g.clock.Now().Add(v1alpha1.DefaultStallTimeout + backups.ReportGrace - time.Minute); g.clock.Now().Before(end); g.wait(5 * time.Second) {
+		g.look(nil)
+		if b := g.backup("now"); b.ResourceVersion != version {
+			written, version = written+1, b.ResourceVersion
+		}
+	}
+	if asked := g.proxy.Counts()["CreateSnapshot"]; asked < 5 || written > asked+1 {
+		t.Errorf("EC2 was asked %d times, and passes wrote the status %d times", asked, written)
+	}
+	if b := g.supervise("now"); b.Status.Phase != v1alpha1.BackupRunning {
+		t.Errorf("it fails too early: %+v", b.Status)
+	}
+	g.wait(2 * time.Minute)
+	g.look(nil)
+	b := g.supervise("now")
+	wantFailed(t, b, v1alpha1.BackupReasonStalled)
+	if !strings.Contains(b.Status.Message, "UnauthorizedOperation") {
+		t.Errorf("its status says %q", b.Status.Message)
+	}
+}
+
 // TestOneScheduleHoldsNoOtherUp: a CronJob that is somebody else's is told, and the schedules after it and the verification are
 // there all the same.
 func TestOneScheduleHoldsNoOtherUp(t *testing.T) {

@@ -133,6 +133,9 @@ type Snapshots struct {
 func (r *Snapshots) reportSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, taken inventory.Snapshot) error {
 	now := metav1.NewTime(r.Clock.Now())
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+		if st.SnapshotID != taken.ID {
+			st.Progress = nil // that of the calls which made none
+		}
 		st.Phase, st.SnapshotID, st.Location = v1alpha1.BackupRunning, taken.ID, "ebs://"+taken.ID
 		st.Message = strings.TrimSpace("EC2 copies the volume " + taken.Progress)
 		if st.StartedAt == nil {

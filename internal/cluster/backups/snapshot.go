@@ -124,6 +124,10 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	if b.Status.SnapshotID != "" {
 		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
 	}
+	errand := engine.Errand{What: engine.TakeSnapshotErrand, Object: pass.PurposeOf(b)}
+	if refusal := s.Cache.Requests.Refusal(errand, r.Clock.Now()); refusal != nil {
+		return refusal // EC2 is not asked yet, so that there is nothing to record
+	}
 	member, volume := r.SnapshotSource(s, b)
 	if volume == "" {
 		return nil // no member is fit at the moment
@@ -135,7 +139,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 		return err
 	}
 	var taken inventory.Snapshot
-	err := s.Cache.Requests.Upkeep(engine.Errand{What: engine.TakeSnapshotErrand, Object: pass.PurposeOf(b)}, r.Clock, func() (err error) {
+	err := s.Cache.Requests.Upkeep(errand, r.Clock, func() (err error) {
 		taken, err = s.Access.Cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.Owner(), Member: member, VolumeID: volume, Purpose: pass.PurposeOf(b), MySQLVersion: s.OpenedBy(member),
 		})
@@ -158,14 +162,18 @@ func refused(err error) bool {
 	return class != awsapi.Unreachable && class != awsapi.Transient && class != awsapi.Waiting
 }
 
-// recordSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
+// recordSource writes before the call what holds of the snapshot that it makes: its answer may be lost. StartedAt is when EC2 is asked. A
+// refusal is no progress: Progress stays that of the first call.
 func (r *Snapshots) recordSource(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, member string) error {
 	if b.Status.Phase == v1alpha1.BackupRunning && b.Status.Member == member {
 		return nil
 	}
 	now, sql := metav1.NewTime(r.Clock.Now()), s.Observed.Members[member].SQL
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
-		st.Phase, st.Reason, st.Message = v1alpha1.BackupRunning, "", "asking EC2 for a snapshot"
+		if st.Progress == nil {
+			st.Message, st.Progress = "asking EC2 for a snapshot", &v1alpha1.BackupProgress{At: now}
+		}
+		st.Phase, st.Reason = v1alpha1.BackupRunning, ""
 		st.StartedAt, st.Member, st.ClusterUID, st.Version, st.GTIDSet = &now, member, s.UID(), sql.Version, ""
 		st.Archive = archiveNow(s.Cluster)
 		// What the member had executed just before: the volume holds at least that.

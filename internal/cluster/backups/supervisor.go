@@ -275,9 +275,12 @@ func (r *Supervisor) reportStart(ctx context.Context, b *v1alpha1.MySQLBackup, c
 	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, message })
 }
 
-// lastSign is when something was last heard of a backup.
+// lastSign is when something was last heard of a backup. Of a snapshot StartedAt is no sign: EC2 may be asked again and again.
 func lastSign(b *v1alpha1.MySQLBackup) time.Time {
 	last := b.CreationTimestamp.Time
+	if b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.Status.Progress != nil {
+		return b.Status.Progress.At.Time
+	}
 	if b.Status.StartedAt != nil && b.Status.StartedAt.After(last) {
 		last = b.Status.StartedAt.Time
 	}

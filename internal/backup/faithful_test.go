@@ -28,7 +28,9 @@ func TestWhatMysqldumpOrALoadGetsWrong(t *testing.T) {
 		{"accounts", "CREATE USER reader IDENTIFIED BY 'x'; GRANT SELECT (id), INSERT ON s.dates TO reader; GRANT EXECUTE ON s.* TO reader", "SET sql_quote_show_create = ON; SHOW GRANTS FOR reader"},
 		{"characters of four bytes in expressions", "SET NAMES utf8mb4; CREATE TABLE s.smile (id INT PRIMARY KEY, v VARCHAR(20) CHARACTER SET utf8mb4 DEFAULT (CONCAT('\U0001f600', 'x')), CONSTRAINT smile CHECK (v <> '\U0001f601')) CHARSET utf8mb3; INSERT INTO s.smile (id) VALUES (1)",
 			"SET NAMES utf8mb4; SELECT id, HEX(v) FROM s.smile; SET character_set_results = NULL; SHOW CREATE TABLE s.smile"},
-		{"negative zeros", "CREATE TABLE s.zero (id INT PRIMARY KEY, d DOUBLE, f FLOAT, v VARCHAR(20)); INSERT INTO s.zero VALUES (1, -0e0, -0e0, ',-0,'), (2, 0, 0, ',-0)')", "SELECT id, CAST(d AS CHAR), CAST(f AS CHAR), v FROM s.zero"},
+		{"negative zeros", "CREATE TABLE s.zero (id INT PRIMARY KEY, b LONGBLOB, d DOUBLE, f FLOAT, v VARCHAR(20)); INSERT INTO s.zero VALUES (1, NULL, -0e0, -0e0, ',-0,'), (2, NULL, 0, 0, ',-0)'), (3, REPEAT(0xFF, 3 << 20), -0e0, -0e0, ',-0,')", "SELECT id, LENGTH(b), CAST(d AS CHAR), CAST(f AS CHAR), v FROM s.zero"},
+		{"characters in defaults that MySQL's dictionary has no room for", "SET NAMES utf8mb4, sql_mode = ''; CREATE TABLE s.defaults (id INT PRIMARY KEY, a VARCHAR(9) DEFAULT '\U0001f600x', b VARCHAR(9) CHARACTER SET gb18030 DEFAULT '\U0001f600', c VARCHAR(9) CHARACTER SET utf16 DEFAULT '\U0001f600?', d VARCHAR(9) CHARACTER SET cp1250 DEFAULT 0x81, e VARBINARY(9) DEFAULT 0xFF00, f VARCHAR(9) DEFAULT '?'); SET sql_mode = DEFAULT",
+			"SELECT HEX(DEFAULT(a)), HEX(DEFAULT(b)), HEX(DEFAULT(c)), HEX(DEFAULT(d)), HEX(DEFAULT(e)), HEX(DEFAULT(f)) FROM (SELECT 1) AS one LEFT JOIN s.defaults ON FALSE"},
 	}
 	for _, row := range rows {
 		if _, err := from.SQL(t.Context(), row.make); err != nil {

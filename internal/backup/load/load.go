@@ -92,6 +92,8 @@ type loader struct {
 	referenced map[string]bool
 	// behind: the console may not have done yet what it was given.
 	behind bool
+	// long reads an INSERT that comes in pieces; nil of other statements.
+	long *zeros
 }
 
 // table is a table that the dump is about.
@@ -146,9 +148,10 @@ var (
 // take hands one statement, or a piece of one, to whom it belongs.
 func (l *loader) take(ctx context.Context, s Statement) error {
 	text := s.Text
+	if !s.First || !s.Last && bytes.HasPrefix(text, insert) {
+		return l.piece(s)
+	}
 	switch {
-	case !s.First, !s.Last && bytes.HasPrefix(text, insert): // so long a row is one at a time
-		return l.write(text)
 	case bytes.HasPrefix(text, insert):
 		return l.rows(ctx, text)
 	case hasPrefix(text, needless):
@@ -172,6 +175,21 @@ func (l *loader) take(ctx context.Context, s Statement) error {
 		text = l.begin(text)
 	}
 	return l.write(append(text[:len(text):len(text)], '\n'))
+}
+
+// piece runs a piece of a statement: so long a row is one at a time.
+func (l *loader) piece(s Statement) error {
+	if s.First {
+		l.long = new(zeros)
+	}
+	text := s.Text
+	if l.long != nil {
+		text = l.long.exact(text)
+	}
+	if s.Last {
+		l.long = nil
+	}
+	return l.write(text)
 }
 
 // begin begins with a table, and returns how it is made for now.

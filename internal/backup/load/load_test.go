@@ -153,8 +153,9 @@ func TestATableThatIsReferredToKeepsItsKeys(t *testing.T) {
 // TestALongRow goes to the console, in pieces, because a session would keep all of it.
 func TestALongRow(t *testing.T) {
 	s := &server{}
-	long := "INSERT INTO `small` VALUES (7,'" + strings.Repeat("x", 2*longest) + "');"
-	if cause, err := s.play(t, strings.NewReader(header+section("small", 1, "")+long+"\n"+section("other", 1, ""))); cause != nil || err != nil {
+	long := "INSERT INTO `small` VALUES (7,'" + strings.Repeat("x", 2*longest) + "',-0e0);"
+	written := strings.Replace(long, "-0e0", "-0", 1)
+	if cause, err := s.play(t, strings.NewReader(header+section("small", 1, "")+written+"\n"+section("other", 1, ""))); cause != nil || err != nil {
 		t.Fatal(cause, err)
 	}
 	if got := s.done[s.at(t, "(7,'")]; !strings.HasPrefix(got, long) || strings.Contains(got, "d`b: ") {
@@ -172,6 +173,16 @@ func TestExactZeros(t *testing.T) {
 	} {
 		if got := exactZeros([]byte(text)); got != want {
 			t.Errorf("%s became %s", text, got)
+		}
+		for _, size := range []int{1, 2, 3, 7} {
+			var z zeros
+			var got strings.Builder
+			for piece := range slices.Chunk([]byte(text), size) {
+				got.Write(z.exact(piece))
+			}
+			if got.String() != want {
+				t.Errorf("%s in pieces of %d became %s", text, size, got.String())
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (d *dump) size(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// doubts names the columns with values that the dump does not bring back, the smallest tables first. What is not looked through in time
+// doubts names the columns with values that the dump does not bring back, and what may make a restore fail, the smallest tables first. What is not looked through in time
 // is named as well. Their tables have no checksums.
 func (d *dump) doubts(ctx context.Context) error {
 	found, err := d.viewer.Inventory().Doubts(ctx)
@@ -86,7 +86,7 @@ func (d *dump) doubts(ctx context.Context) error {
 func (d *dump) confirmed(ctx context.Context, doubt podclient.Doubt, end time.Time) (is bool, err error) {
 	left := min(end.Sub(d.o.Clock.Now()), d.sampleEach)
 	switch {
-	case doubt.Where == "":
+	case doubt.Certain():
 		return true, nil
 	case left <= 0, !d.viewer.Usable():
 		return false, podclient.ErrTooLong

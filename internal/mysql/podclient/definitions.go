@@ -126,8 +126,8 @@ type Program struct {
 	Collation         string `json:"collation,omitempty"`
 	DatabaseCollation string `json:"databaseCollation,omitempty"`
 	TimeZone          string `json:"timeZone,omitempty"`
-	// AlteredAt, in seconds since 1970, is when it was made or altered last; 0 for a view. MySQL takes no event whose time is over
-	// when it is made.
+	// AlteredAt, in seconds since 1970, is when it was made or altered last, and of an event at most the second before its time is over:
+	// MySQL makes none later. It is 0 for a view.
 	AlteredAt int64 `json:"alteredAt,omitempty"`
 	// Statement is in CharacterSet.
 	Statement SQLText `json:"statement"`

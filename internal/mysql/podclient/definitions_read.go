@@ -136,7 +136,7 @@ func (r *definitionReader) databases(ctx context.Context) error {
 	return err
 }
 
-// programQueries list the programs, in the order in which they are made: kind, database, name, definer and the time. The triggers of a
+// programQueries list the programs, in the order in which they are made: kind, database, name, definer and when. The triggers of a
 // table are in the order in which they fire.
 var programQueries = []string{
 	"SELECT 'LIBRARY', LIBRARY_SCHEMA, LIBRARY_NAME, '', UNIX_TIMESTAMP(LAST_ALTERED) FROM information_schema.LIBRARIES WHERE LIBRARY_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
@@ -144,7 +144,9 @@ var programQueries = []string{
 	"SELECT 'VIEW', TABLE_SCHEMA, TABLE_NAME, DEFINER, 0 FROM information_schema.VIEWS WHERE TABLE_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
 	"SELECT 'TRIGGER', TRIGGER_SCHEMA, TRIGGER_NAME, DEFINER, FLOOR(UNIX_TIMESTAMP(CREATED)) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA NOT IN " + systemSchemas +
 		" ORDER BY EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_TIMING, ACTION_ORDER",
-	"SELECT 'EVENT', EVENT_SCHEMA, EVENT_NAME, DEFINER, UNIX_TIMESTAMP(LAST_ALTERED) FROM information_schema.EVENTS WHERE EVENT_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
+	// An event may be altered once its time is over. The server has its times in UTC and shows them in the event's time zone; one that it
+	// does not know any more gives NULL.
+	"SELECT 'EVENT', EVENT_SCHEMA, EVENT_NAME, DEFINER, LEAST(UNIX_TIMESTAMP(LAST_ALTERED), IFNULL(UNIX_TIMESTAMP(CONVERT_TZ(COALESCE(EXECUTE_AT, ENDS), TIME_ZONE, @@time_zone)) - 1, UNIX_TIMESTAMP(LAST_ALTERED))) FROM information_schema.EVENTS WHERE EVENT_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
 }
 
 func (r *definitionReader) programs(ctx context.Context) error {

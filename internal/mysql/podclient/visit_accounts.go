@@ -3,6 +3,7 @@ package podclient
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,10 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 		if err != nil || len(definition) != 1 {
 			return nil, fmt.Errorf("read account %s: %d answers: %w", a.Quoted(), len(definition), err)
 		}
-		statement := definition[0]
+		statement, err := v.quoteRequired(ctx, a, definition[0])
+		if err != nil {
+			return nil, fmt.Errorf("read account %s: %w", a.Quoted(), err)
+		}
 		if len(roles) > 0 {
 			// A role must exist before it can be somebody's default, so that comes last.
 			clause := "DEFAULT ROLE " + join(roles)
@@ -69,6 +73,33 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 		grant = append(grant, slices.DeleteFunc(grants, func(g string) bool { return strings.HasPrefix(g, grantProxy) })...)
 	}
 	return slices.Concat(create, beside, grant, defaults), nil
+}
+
+// quoteRequired quotes what an account requires of its certificate: SHOW CREATE USER prints quotes and backslashes in it as they are.
+func (v *Visit) quoteRequired(ctx context.Context, a conn.Account, statement string) (string, error) {
+	if !slices.ContainsFunc([]string{" REQUIRE SUBJECT '", " REQUIRE ISSUER '", " REQUIRE CIPHER '"}, func(clause string) bool { return strings.Contains(statement, clause) }) {
+		return statement, nil
+	}
+	required := make([]string, 3)
+	err := v.s.Row(ctx, "SELECT x509_subject, x509_issuer, ssl_cipher FROM mysql.user WHERE User = ? AND Host = ? AND ssl_type = 'SPECIFIED'", []any{a.User, a.Host}, &required[0], &required[1], &required[2])
+	if errors.Is(err, sql.ErrNoRows) {
+		return statement, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	printed, quoted := " REQUIRE", " REQUIRE"
+	for i, what := range []string{" SUBJECT ", " ISSUER ", " CIPHER "} {
+		if required[i] != "" {
+			printed += what + "'" + required[i] + "'"
+			quoted += what + conn.QuoteText(required[i])
+		}
+	}
+	before, after, found := strings.Cut(statement, printed+" ")
+	if !found {
+		return "", errors.New("what it requires of its certificate is not where it should be")
+	}
+	return before + quoted + " " + after, nil
 }
 
 // besideCreate are the statements that bring what CREATE USER cannot say: when a password was changed, by which it expires; the one

@@ -128,7 +128,7 @@ func (d *differ) definitions(want, have podclient.Definitions) {
 	brought := func(r podclient.SystemRows) bool {
 		return !slices.ContainsFunc(want.SystemRows, func(w podclient.SystemRows) bool { return w.Table == r.Table })
 	}
-	same(d, want.SystemRows, slices.DeleteFunc(slices.Clone(have.SystemRows), brought), func(r podclient.SystemRows) string { return "the contents of mysql." + r.Table })
+	same(d, want.SystemRows, slices.DeleteFunc(slices.Clone(have.SystemRows), brought), podclient.SystemRows.Title)
 	same(d, writable(want.Databases), writable(have.Databases), func(o podclient.DatabaseOptions) string { return "database " + o.Name })
 	same(d, made(want.Programs), made(have.Programs), podclient.Program.Title)
 }

@@ -86,11 +86,15 @@ type Tablespace struct {
 	EngineAttribute *string `json:"engineAttribute,omitempty"`
 }
 
-// SystemRows are the rows of a table in the database mysql, NULL as nil.
+// SystemRows are the rows of a table of MySQL's own, NULL as nil.
 type SystemRows struct {
+	// Table is without its database where that is mysql.
 	Table string      `json:"table"`
 	Rows  [][]*string `json:"rows"`
 }
+
+// Title names the rows, for people.
+func (r SystemRows) Title() string { return "the contents of " + qualified(r.Table) }
 
 // DatabaseOptions are a database's, as SHOW CREATE DATABASE prints them.
 type DatabaseOptions struct {

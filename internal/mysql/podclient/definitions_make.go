@@ -208,8 +208,8 @@ func (l *Loader) systemRows(ctx context.Context, want, have []SystemRows) error 
 		verb := "REPLACE"
 		if !t.merged {
 			verb = "INSERT"
-			if err := l.v.exec(ctx, "DELETE FROM mysql."+t.name); err != nil {
-				return fmt.Errorf("empty mysql.%s: %w", t.name, err)
+			if err := l.v.exec(ctx, "DELETE FROM "+qualified(t.name)); err != nil {
+				return fmt.Errorf("empty %s: %w", qualified(t.name), err)
 			}
 		}
 		for batch := range slices.Chunk(rows, systemRowsBatch) {
@@ -217,8 +217,8 @@ func (l *Loader) systemRows(ctx context.Context, want, have []SystemRows) error 
 			for i, row := range batch {
 				lines[i] = "(" + strings.Join(literals(row), ",") + ")"
 			}
-			if err := l.v.exec(ctx, verb+" INTO mysql."+t.name+" ("+t.columns+") VALUES "+strings.Join(lines, ",")); err != nil {
-				return fmt.Errorf("fill mysql.%s: %w", t.name, err)
+			if err := l.v.exec(ctx, verb+" INTO "+qualified(t.name)+" ("+t.columns+") VALUES "+strings.Join(lines, ",")); err != nil {
+				return fmt.Errorf("fill %s: %w", qualified(t.name), err)
 			}
 		}
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// systemTable is a table in the database mysql with rows that belong to the user.
+// systemTable is a table of MySQL's own with rows that belong to the user.
 type systemTable struct {
-	name    string
+	name    string // without its database where that is mysql
 	columns string
 	// merged: rows of the restored server stay beside the restored ones.
 	merged bool
 }
 
 // systemTables are in the order in which they are filled. Time zones come from mysql_tzinfo_to_sql, the others from CREATE SERVER
-// and from people who change the optimizer's cost model.
+// and from people who change the optimizer's cost model or the options of the sys schema.
 var systemTables = []systemTable{
 	{"time_zone", "Time_zone_id, Use_leap_seconds", false},
 	{"time_zone_name", "Name, Time_zone_id", false},
@@ -34,6 +34,15 @@ var systemTables = []systemTable{
 	{"servers", "Server_name, Host, Db, Username, Password, Port, Socket, Wrapper, Owner", false},
 	{"server_cost", "cost_name, cost_value, comment", true},
 	{"engine_cost", "engine_name, device_type, cost_name, cost_value, comment", true},
+	{"sys.sys_config", "variable, value", false},
+}
+
+// qualified is the name of a system table with its database.
+func qualified(table string) string {
+	if strings.Contains(table, ".") {
+		return table
+	}
+	return "mysql." + table
 }
 
 // unconverted has the server send text as it keeps it, and converted in UTF-8 again.
@@ -110,7 +119,7 @@ func (r *definitionReader) systemRows(ctx context.Context) error {
 func (r *definitionReader) systemTable(ctx context.Context, t systemTable) (SystemRows, error) {
 	found := SystemRows{Table: t.name}
 	width := strings.Count(t.columns, ",") + 1
-	err := r.all(ctx, "SELECT "+t.columns+" FROM mysql."+t.name+" ORDER BY "+t.columns, func(rows *sql.Rows) error {
+	err := r.all(ctx, "SELECT "+t.columns+" FROM "+qualified(t.name)+" ORDER BY "+t.columns, func(rows *sql.Rows) error {
 		row, into := make([]*string, width), make([]any, width)
 		for i := range row {
 			into[i] = &row[i]
@@ -121,6 +130,9 @@ func (r *definitionReader) systemTable(ctx context.Context, t systemTable) (Syst
 		found.Rows = append(found.Rows, row)
 		return nil
 	})
+	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) {
+		err = nil // somebody dropped the sys schema
+	}
 	return found, err
 }
 

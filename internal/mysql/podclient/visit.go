@@ -101,8 +101,8 @@ func (v *Visit) State(ctx context.Context) (ServerState, error) {
 	return state, nil
 }
 
-// systemSchemas are MySQL's own, which no backup takes as they are.
-const systemSchemas = "('mysql', 'sys', 'information_schema', 'performance_schema', 'ndbinfo')"
+// systemSchemas are MySQL's own, which no backup takes as they are. A server without NDB has no ndbinfo but a user's.
+const systemSchemas = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 
 // Printing makes SHOW CREATE and SHOW GRANTS print the same on every server, whatever was set globally. It continues a SET statement.
 const Printing = ", SESSION sql_quote_show_create = ON, SESSION show_gipk_in_create_table_and_information_schema = ON, SESSION show_create_table_verbosity = OFF" +

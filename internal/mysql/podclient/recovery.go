@@ -219,6 +219,11 @@ func (r *Recovery) empty(ctx context.Context, databases []string) error {
 	if err != nil {
 		return fmt.Errorf("list the accounts: %w", err)
 	}
+	if len(accounts) > 0 { // a mandatory role cannot be dropped
+		if _, err := v.PrepareGround(ctx); err != nil {
+			return err
+		}
+	}
 	for _, a := range accounts {
 		if err := v.exec(ctx, "DROP USER IF EXISTS "+a.Quoted()); err != nil {
 			return fmt.Errorf("empty the server: %w", err)

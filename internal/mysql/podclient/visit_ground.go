@@ -10,18 +10,31 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// groundVariables are global variables that a server has otherwise while it is filled, as numbers: it takes the largest statements there
-// are, functions that do not say what they read, and tables that only can be in files of their own.
-var groundVariables = []struct {
-	name   string
-	during int64
-}{{"max_allowed_packet", conn.MaxPacket}, {"log_bin_trust_function_creators", 1}, {"innodb_file_per_table", 1}}
+// groundVariables are global variables that a server has otherwise while it is filled: it takes the largest statements there are,
+// functions that do not say what they read, and tables that only can be in files of their own, and drops any role. Their values have no
+// spaces, but for that of the last.
+var groundVariables = []groundVariable{
+	{"max_allowed_packet", strconv.Itoa(conn.MaxPacket), false}, {"log_bin_trust_function_creators", "1", false}, {"innodb_file_per_table", "1", false}, {"mandatory_roles", "", true},
+}
+
+type groundVariable struct {
+	name, during string
+	text         bool
+}
+
+// set is the assignment of a value.
+func (g groundVariable) set(value string) string {
+	if g.text {
+		value = conn.QuoteText(value)
+	}
+	return "GLOBAL " + g.name + " = " + value
+}
 
 // Ground is a server made ready to be filled, on which none of its scheduled events runs meanwhile.
 type Ground struct {
 	v *Visit
 	// before are groundVariables as they were before any recovery changed them.
-	before []int64
+	before []string
 	// scheduler says whether the event scheduler is ON, OFF or DISABLED; resumes, whether End starts it.
 	scheduler string
 	resumes   bool
@@ -29,21 +42,23 @@ type Ground struct {
 
 // groundQuery reads what PrepareGround changes, whether the scheduler was stopped by a statement or for good, and what was
 // noted of the variables.
-const groundQuery = `SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.log_bin_trust_function_creators, @@GLOBAL.innodb_file_per_table, @@GLOBAL.event_scheduler,
+const groundQuery = `SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.log_bin_trust_function_creators, @@GLOBAL.innodb_file_per_table, @@GLOBAL.mandatory_roles, @@GLOBAL.event_scheduler,
 	IFNULL((SELECT VARIABLE_SOURCE FROM performance_schema.variables_info WHERE VARIABLE_NAME = 'event_scheduler'), ''),
 	IFNULL((SELECT VARIABLE_VALUE FROM performance_schema.persisted_variables WHERE VARIABLE_NAME = 'event_scheduler'), ''),
 	IFNULL((SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'recovery'), '')`
 
 // ground reads a server as it is, and what it was before a recovery that was cut off.
 func (v *Visit) ground(ctx context.Context) (*Ground, error) {
-	g := &Ground{v: v, before: make([]int64, len(groundVariables))}
+	g := &Ground{v: v, before: make([]string, len(groundVariables))}
 	var source, persisted, noted string
-	if err := v.s.Row(ctx, groundQuery, nil, &g.before[0], &g.before[1], &g.before[2], &g.scheduler, &source, &persisted, &noted); err != nil {
+	if err := v.s.Row(ctx, groundQuery, nil, &g.before[0], &g.before[1], &g.before[2], &g.before[3], &g.scheduler, &source, &persisted, &noted); err != nil {
 		return nil, fmt.Errorf("read the server's limits: %w", err)
 	}
-	for i, text := range strings.Fields(noted) {
-		if before, err := strconv.ParseInt(text, 10, 64); err == nil && i < len(g.before) && g.before[i] == groundVariables[i].during {
-			g.before[i] = before
+	if noted != "" {
+		for i, before := range strings.SplitN(noted, " ", len(g.before)) {
+			if g.before[i] == groundVariables[i].during {
+				g.before[i] = before
+			}
 		}
 	}
 	g.resumes = g.scheduler == "ON" || g.scheduler == "OFF" && source == "DYNAMIC" && persisted != "OFF"
@@ -57,13 +72,12 @@ func (v *Visit) PrepareGround(ctx context.Context) (*Ground, error) {
 	if err != nil {
 		return nil, err
 	}
-	var noted, settings []string
-	for i, variable := range groundVariables {
-		noted = append(noted, strconv.FormatInt(g.before[i], 10))
-		settings = append(settings, fmt.Sprintf("GLOBAL %s = %d", variable.name, variable.during))
+	var settings []string
+	for _, variable := range groundVariables {
+		settings = append(settings, variable.set(variable.during))
 	}
 	statements := []string{
-		fmt.Sprintf("ALTER TABLE %s COMMENT = '%s'", recoveryTable, strings.Join(noted, " ")),
+		"ALTER TABLE " + recoveryTable + " COMMENT = " + conn.QuoteText(strings.Join(g.before, " ")),
 		"SET " + strings.Join(settings, ", "),
 	}
 	for _, statement := range statements {
@@ -91,7 +105,7 @@ func (g *Ground) End(ctx context.Context) error {
 	var err error
 	for i, variable := range groundVariables {
 		if g.before[i] != variable.during {
-			err = errors.Join(err, g.v.exec(ctx, "SET GLOBAL "+variable.name+" = ?", g.before[i]))
+			err = errors.Join(err, g.v.exec(ctx, "SET "+variable.set(g.before[i])))
 		}
 	}
 	if g.resumes {

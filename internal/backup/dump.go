@@ -443,5 +443,6 @@ func (d *dump) finish(ctx context.Context, program *running, packed chan error) 
 		return fmt.Errorf("%w: the dump has %s, the server had %s", ErrMoved, seen, d.frozen)
 	}
 	d.tooLong()
+	d.parsers()
 	return d.compare()
 }

@@ -81,7 +81,8 @@ func TestWhatMakesARestoreFail(t *testing.T) {
 		CREATE TABLE early (id INT PRIMARY KEY, t TIMESTAMP NULL, CONSTRAINT early CHECK (HOUR(t) < 12)); CREATE TABLE lax (id INT PRIMARY KEY, t TIMESTAMP NULL, CONSTRAINT lax CHECK (HOUR(t) < 12) NOT ENFORCED);
 		CREATE TABLE less (id INT PRIMARY KEY, a INT UNSIGNED, b INT UNSIGNED, KEY minus ((a - b)));
 		CREATE TABLE round (id INT PRIMARY KEY, f FLOAT, UNIQUE KEY (f)); CREATE TABLE bound (id INT PRIMARY KEY, f FLOAT, CONSTRAINT bound CHECK (f < 8388609.5));
-		CREATE DATABASE bad; CREATE TABLE bad.day LIKE day; CREATE TABLE bad.gday LIKE gday; CREATE TABLE bad.less LIKE less; CREATE TABLE bad.round LIKE round;
+		INSTALL PLUGIN simple_parser SONAME 'mypluglib.so'; CREATE TABLE grams (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY (v) WITH PARSER ngram);
+		CREATE DATABASE bad; CREATE TABLE bad.parsed (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY (v) WITH PARSER simple_parser, FULLTEXT KEY grams (v) WITH PARSER ngram); CREATE TABLE bad.day LIKE day; CREATE TABLE bad.gday LIKE gday; CREATE TABLE bad.less LIKE less; CREATE TABLE bad.round LIKE round;
 		CREATE TABLE bad.early (id INT PRIMARY KEY, t TIMESTAMP NULL, CONSTRAINT early CHECK (HOUR(t) < 12)); CREATE TABLE bad.lax LIKE lax; CREATE TABLE bad.bound (id INT PRIMARY KEY, f FLOAT, CONSTRAINT bound CHECK (f < 8388609.5));
 		SET time_zone = '+00:00'; INSERT INTO day VALUES (1, '2024-01-01 01:00:00', 1), (2, '2023-12-31 23:00:00', 1), (3, NULL, 1), (4, NULL, 1), (5, '2024-01-01 01:00:00', 2); INSERT INTO gday (id, t) VALUES (1, '2024-01-01 01:00:00'), (2, '2023-12-31 23:00:00'), (3, NULL), (4, NULL);
 		INSERT INTO early VALUES (1, '2024-01-01 01:00:00'), (2, NULL); INSERT INTO lax VALUES (1, '2024-01-01 13:00:00'); INSERT INTO less (id, a, b) VALUES (1, 2, 1), (2, 2, 1), (3, NULL, 1); INSERT INTO round VALUES (1, 0.5), (2, 0.1), (3, NULL); INSERT INTO bound VALUES (1, 0.1);
@@ -90,11 +91,11 @@ func TestWhatMakesARestoreFail(t *testing.T) {
 	o := w.options(t, from)
 	m, err := patiently(t, o)
 	must(t, err)
-	want := []string{"column bad.bound.f", "column bad.round.f", "constraint bad.early.early", "key bad.day.days", "key bad.gday.days", "key bad.less.minus"}
+	want := []string{"FULLTEXT key of table bad.parsed", "column bad.bound.f", "column bad.round.f", "constraint bad.early.early", "key bad.day.days", "key bad.gday.days", "key bad.less.minus", "plug-in simple_parser"}
 	if got := whats(m.LeftOut); !slices.Equal(got, want) {
 		t.Errorf("named are %q", got)
 	}
-	for _, table := range []string{"bound", "round", "early", "day", "gday", "less"} { // they do make it fail
+	for _, table := range []string{"bound", "round", "early", "day", "gday", "less", "parsed"} { // they do make it fail
 		sql(t, from, "CREATE DATABASE one; RENAME TABLE bad."+table+" TO one.t; CREATE DATABASE rest; DROP DATABASE IF EXISTS fine")
 		o := w.options(t, from)
 		_, err := patiently(t, o)

@@ -142,9 +142,13 @@ func TestWhatIsNotCarried(t *testing.T) {
 		CREATE RESOURCE GROUP rg TYPE = USER; CREATE UNDO TABLESPACE u3 ADD DATAFILE 'u3.ibu'; CREATE USER ''@'10.1.2.3';
 		CREATE TABLE mysql.mine (id INT PRIMARY KEY); CREATE USER 'mysql.own'@'%';
 		INSTALL PLUGIN mysql_no_login SONAME 'mysql_no_login.so'; CREATE USER nobody IDENTIFIED WITH mysql_no_login; GRANT INSERT ON s.t TO nobody;
+		CREATE FUNCTION service_get_read_locks RETURNS INT SONAME 'locking_service.so'; CREATE VIEW sys.mine AS SELECT id FROM mysql.mine; CREATE FUNCTION sys.one() RETURNS INT NO SQL RETURN 1;
+		CREATE VIEW s.udf AS SELECT service_get_read_locks('a', 'b', 1) AS x FROM s.t; CREATE VIEW s.onudf AS SELECT x FROM s.udf; CREATE VIEW s.onmine AS SELECT id FROM mysql.mine; CREATE VIEW s.onsys AS SELECT id FROM sys.mine; CREATE VIEW s.onone AS SELECT sys.one() AS x FROM s.t;
+		CREATE VIEW s.ofmysql AS SELECT u.User, p.db FROM mysql.user u LEFT JOIN sys.processlist p ON FALSE JOIN sys.sys_config;
 		INSTALL COMPONENT 'file://component_validate_password'`)
 	target, named, left := w.roundTrip(t, from, nil)
-	wantNamed := []string{"account ''@'10.1.2.3'", "account `nobody`@`%`", "component file://component_validate_password", "plug-in mysql_no_login", "privilege of `heir`@`%` on column s.x.a", "resource group rg", "statistics of column s.hist.a", "table mysql.mine", "undo tablespace u3", "view s.above", "view s.broken"}
+	wantNamed := []string{"account ''@'10.1.2.3'", "account `nobody`@`%`", "component file://component_validate_password", "loadable function service_get_read_locks", "plug-in mysql_no_login", "privilege of `heir`@`%` on column s.x.a", "resource group rg", "routine sys.one", "statistics of column s.hist.a", "table mysql.mine", "undo tablespace u3",
+		"view s.above", "view s.broken", "view s.onmine", "view s.onone", "view s.onsys", "view s.onudf", "view s.udf", "view sys.mine"}
 	if got := whats(named); !slices.Equal(got, wantNamed) {
 		t.Errorf("named are %q", got)
 	}
@@ -153,7 +157,7 @@ func TestWhatIsNotCarried(t *testing.T) {
 			t.Errorf("%s: nobody says what to do", l.What)
 		}
 	}
-	wantLeft := []string{"GRANT SELECT (`a`) ON `s`.`x` TO `heir`@`%`", "account `nobody`@`%`", "view s.above", "view s.broken"}
+	wantLeft := []string{"GRANT SELECT (`a`) ON `s`.`x` TO `heir`@`%`", "account `nobody`@`%`", "view s.above", "view s.broken", "view s.onmine", "view s.onone", "view s.onsys", "view s.onudf", "view s.udf"}
 	if got := whats(left); !slices.Equal(got, wantLeft) {
 		t.Errorf("left out are %q", got)
 	}
@@ -163,7 +167,7 @@ func TestWhatIsNotCarried(t *testing.T) {
 		"SHOW GRANTS FOR nobody":               "GRANT USAGE ON *.* TO `nobody`@`%`\nGRANT INSERT ON `s`.`t` TO `nobody`@`%`",
 		"SELECT account_locked, plugin FROM mysql.user WHERE User = 'nobody'":      "Y\tcaching_sha2_password",
 		"SELECT COUNT(*) FROM mysql.user WHERE User = 'mysql.own'":                 "1",
-		"SELECT COUNT(*) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 's'":   "2",
+		"SELECT COUNT(*) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 's'":   "3",
 		"SELECT DEFINER FROM information_schema.VIEWS WHERE TABLE_NAME = 'unfit'":  "mute@%",
 		"SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 'mine'": "0",
 	} {

@@ -94,8 +94,20 @@ func (l *longRows) count(of *TableRows, n int, ends bool) {
 	}
 }
 
-// createdTable is a table that the dump makes, with a checksum of how.
-type createdTable struct{ Database, Table, sum string }
+// createdTable is a table that the dump makes, with a checksum of how, and the plug-in that its FULLTEXT keys need.
+type createdTable struct{ Database, Table, sum, parser string }
+
+// parser finds the plug-in of a FULLTEXT key. MySQL itself has ngram.
+var parser = regexp.MustCompile("/\\*!50100 WITH PARSER `([^`]+)` \\*/")
+
+func parserOf(create []byte) string {
+	for _, found := range parser.FindAllSubmatch(create, -1) {
+		if name := string(found[1]); name != "ngram" {
+			return name
+		}
+	}
+	return ""
+}
 
 type lexState int
 
@@ -217,7 +229,8 @@ func (d *dumpReader) table(b []byte) []byte {
 			d.making.quote = c
 		case c == ';':
 			d.making.text = append(d.making.text, b[:i]...)
-			d.created[len(d.created)-1].sum = definitionSum(string(d.making.text))
+			made := &d.created[len(d.created)-1]
+			made.sum, made.parser = definitionSum(string(d.making.text)), parserOf(d.making.text)
 			d.state = skipLine
 			return b[i+1:]
 		}

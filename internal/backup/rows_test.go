@@ -167,7 +167,7 @@ func TestTheTablesOfADump(t *testing.T) {
 			rest = rest[n:]
 		}
 		want := []createdTable{
-			{"d", "t", definitionSum("CREATE TABLE `t` (\n  `id` int\n)")}, {"d", "a`b", definitionSum("CREATE TABLE `a``b` (\n)")}, {"e", "c\nd", definitionSum("CREATE TABLE `c\nd` (\n)")},
+			{"d", "t", definitionSum("CREATE TABLE `t` (\n  `id` int\n)"), ""}, {"d", "a`b", definitionSum("CREATE TABLE `a``b` (\n)"), ""}, {"e", "c\nd", definitionSum("CREATE TABLE `c\nd` (\n)"), ""},
 		}
 		if err := d.end(); err != nil || !slices.Equal(d.created, want) {
 			t.Errorf("pieces of %d: %+v, %v", size, d.created, err)

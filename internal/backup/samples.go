@@ -109,6 +109,16 @@ func (d *dump) tooLong() {
 	}
 }
 
+// parsers names the tables whose FULLTEXT keys need a plug-in.
+func (d *dump) parsers() {
+	for _, t := range d.reader.created {
+		if t.parser != "" {
+			d.manifest.LeftOut = append(d.manifest.LeftOut, podclient.LeftOut{What: "FULLTEXT key of table " + t.Database + "." + t.Table, Why: "its parser " + t.parser +
+				" is a library on the server, and a restore fails on a server without it (LoadFailed); drop the key, and create it again after a restore"})
+		}
+	}
+}
+
 // samples reads tables a second time, on the server itself and in the very moment of the dump, the smallest first.
 func (d *dump) samples(ctx context.Context) error {
 	budget, end := int64(sampleBytes), d.o.Clock.Now().Add(sampleTime)

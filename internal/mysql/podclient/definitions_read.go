@@ -437,9 +437,21 @@ var leftOutQueries = []struct{ what, query, why string }{
 		" OR TABLE_SCHEMA = 'sys' AND TABLE_TYPE = 'BASE TABLE' AND TABLE_NAME <> 'sys_config'", notOfMySQL},
 	{"view", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'sys' AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL},
 	{"routine", "SELECT CONCAT(ROUTINE_SCHEMA, '.', ROUTINE_NAME) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA IN ('mysql', 'sys') AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL},
+	{"view", dependentViews, "it uses a loadable function, or what people made in a database of MySQL itself, which are not in a dump: a restore leaves it out, with the privileges on it; create it again once what it uses is there"},
 	{"trigger", "SELECT CONCAT(TRIGGER_SCHEMA, '.', TRIGGER_NAME) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA IN ('mysql', 'sys') AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL},
 	{"event", "SELECT CONCAT(EVENT_SCHEMA, '.', EVENT_NAME) FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ('mysql', 'sys')", notOfMySQL},
 }
+
+// dependentViews are the views that need what is not carried, and those that need such views.
+const dependentViews = `WITH RECURSIVE dependent AS (
+	SELECT u.VIEW_SCHEMA AS s, u.VIEW_NAME AS n FROM information_schema.VIEW_TABLE_USAGE u JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = u.TABLE_SCHEMA AND t.TABLE_NAME = u.TABLE_NAME
+		LEFT JOIN information_schema.VIEWS w ON w.TABLE_SCHEMA = u.TABLE_SCHEMA AND w.TABLE_NAME = u.TABLE_NAME
+		WHERE u.VIEW_SCHEMA NOT IN ` + systemSchemas + ` AND (u.TABLE_SCHEMA = 'mysql' AND u.TABLE_NAME NOT IN ` + systemTableNames + ` OR u.TABLE_SCHEMA = 'sys' AND IFNULL(w.DEFINER <> 'mysql.sys@localhost', u.TABLE_NAME <> 'sys_config'))
+	UNION SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS v JOIN mysql.func f ON v.VIEW_DEFINITION LIKE CONCAT('%', f.name, '(%') WHERE TABLE_SCHEMA NOT IN ` + systemSchemas + `
+	UNION SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS v JOIN information_schema.ROUTINES r ON r.ROUTINE_SCHEMA IN ('mysql', 'sys') AND r.DEFINER <> 'mysql.sys@localhost'
+		AND v.VIEW_DEFINITION LIKE CONCAT('%', CHAR(96), r.ROUTINE_SCHEMA, CHAR(96), '.', CHAR(96), r.ROUTINE_NAME, CHAR(96), '(%') WHERE TABLE_SCHEMA NOT IN ` + systemSchemas + `
+	UNION SELECT u.VIEW_SCHEMA, u.VIEW_NAME FROM dependent JOIN information_schema.VIEW_TABLE_USAGE u ON u.TABLE_SCHEMA = s AND u.TABLE_NAME = n
+) SELECT CONCAT(s, '.', n) FROM dependent`
 
 // grantee names an account in the tables of privileges, and whatIsGone is why a privilege is left out.
 const (

@@ -156,7 +156,7 @@ type dump struct {
 func (d *dump) run(ctx context.Context) (Manifest, error) {
 	d.manifest = Manifest{
 		Backup: d.o.Backup, Schedule: d.o.Schedule, Base: d.o.Base, Namespace: d.o.Namespace, Cluster: d.o.Cluster, ClusterUID: d.o.ClusterUID,
-		Member: d.o.Member.Name, StartedAt: d.o.Clock.Now().UTC(),
+		StartedAt: d.o.Clock.Now().UTC(),
 	}
 	var err error
 	if d.holder, err = d.o.Member.Connect(ctx); err != nil {
@@ -171,7 +171,8 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, d.blame(err)
 	}
-	d.manifest.ServerUUID, d.manifest.Version, d.serving = state.ServerUUID, state.Version, state.Writable
+	d.manifest.Source = Source{Member: d.o.Member.Name, ServerUUID: state.ServerUUID, Version: state.Version, LowerCaseTableNames: state.LowerCaseTableNames}
+	d.serving = state.Writable
 	if err := d.checkProgram(ctx, state.Version); err != nil {
 		return Manifest{}, err
 	}

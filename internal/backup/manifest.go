@@ -48,14 +48,11 @@ type Manifest struct {
 	Schedule string `json:"schedule,omitempty"`
 	// Base is true for one that the archive of binary logs begins with. Schedule is then whose retention deletes it.
 	Base bool `json:"base,omitempty"`
-	// Namespace, Cluster and ClusterUID name the cluster, Member and ServerUUID the server that was dumped.
+	// Namespace, Cluster and ClusterUID name the cluster.
 	Namespace  string `json:"namespace"`
 	Cluster    string `json:"cluster"`
 	ClusterUID string `json:"clusterUID"`
-	Member     string `json:"member"`
-	ServerUUID string `json:"serverUUID"`
-	// Version of MySQL on that server.
-	Version string `json:"version"`
+	Source
 	// StartedAt is when the dump began, TakenAt the moment that it shows, CompletedAt when all of it was stored.
 	StartedAt   time.Time `json:"startedAt"`
 	TakenAt     time.Time `json:"takenAt"`
@@ -70,6 +67,16 @@ type Manifest struct {
 	Tables []TableRows `json:"tables"`
 	// Samples are tables whose contents were looked at on the server in the very moment of the dump.
 	Samples []Sample `json:"samples,omitempty"`
+}
+
+// Source is the server that was dumped.
+type Source struct {
+	Member     string `json:"member"`
+	ServerUUID string `json:"serverUUID"`
+	// Version of MySQL on it.
+	Version string `json:"version"`
+	// LowerCaseTableNames is the variable of that name; empty in older backups.
+	LowerCaseTableNames string `json:"lowerCaseTableNames,omitempty"`
 }
 
 // BinlogPlace is where the server's own binary log was.

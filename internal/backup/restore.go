@@ -191,6 +191,9 @@ func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest
 	if err != nil {
 		return err
 	}
+	if err := f.definitions.checkNames(m.LowerCaseTableNames, state.LowerCaseTableNames); err != nil {
+		return err
+	}
 	sameSeries := podclient.SameSeries(m.Version, state.Version)
 	f.comparable = sameSeries && m.FormatVersion > formatInDump
 	another, err := o.Target.Connect(ctx)

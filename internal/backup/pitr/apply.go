@@ -185,7 +185,22 @@ func (a *applier) query(ctx context.Context, e binlog.Event, body []byte) error 
 	if e.Flags()&binlog.FlagSuppressUse != 0 {
 		a.database = "" // it may be about the default database itself
 	}
-	return a.to.Replay(ctx, q.statement())
+	err = a.to.Replay(ctx, q.statement())
+	if podclient.IsNoSuchGrant(err) {
+		return a.revokePart(ctx, q)
+	}
+	return err
+}
+
+// revokePart runs a REVOKE again, of a part of a global privilege: a server takes it with partial_revokes, as the one that wrote it had it. The
+// binary log does not say that, and without such a statement the variable must not change: it makes patterns of databases names.
+func (a *applier) revokePart(ctx context.Context, q query) error {
+	for _, statement := range []string{"ROLLBACK", "SET @@SESSION.GTID_NEXT = 'AUTOMATIC'", "SET @@GLOBAL.partial_revokes = ON", a.begun, q.statement()} {
+		if err := a.to.Replay(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // grantRoutine runs what routineGrant says of a statement that is about to be run: a privilege may be there without its routine, so that a replay

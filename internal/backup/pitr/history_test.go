@@ -76,7 +76,7 @@ func TestStatementsOfOtherSessions(t *testing.T) {
 	}
 	_, err := c.primary.SQLAs(t.Context(), "leaver", "DROP USER CURRENT_USER()")
 	must(t, err)
-	sql(t, c.primary, "REVOKE EXECUTE ON PROCEDURE shop.own FROM maker@localhost")
+	sql(t, c.primary, "REVOKE EXECUTE ON PROCEDURE shop.own FROM maker@localhost; CREATE USER partly; GRANT SELECT, INSERT ON *.* TO partly; SET GLOBAL partial_revokes = ON; REVOKE INSERT ON shop.* FROM partly; REVOKE SELECT ON mysql.* FROM partly")
 	last := c.write(c.primary, 1)
 	c.write(c.primary, 2)
 	c.archived()
@@ -90,7 +90,7 @@ func TestStatementsOfOtherSessions(t *testing.T) {
 	}
 	for _, ask := range []string{
 		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated", "SHOW GRANTS FOR maker@localhost", "SHOW CREATE USER maker@localhost", "SELECT COUNT(*) FROM mysql.user WHERE User = 'leaver'",
-		"SELECT Db, User, Routine_name, Routine_type, Proc_priv FROM mysql.procs_priv WHERE User = 'maker' ORDER BY 1, 2, 3", "SHOW GRANTS FOR nairobi_operator",
+		"SELECT Db, User, Routine_name, Routine_type, Proc_priv FROM mysql.procs_priv WHERE User = 'maker' ORDER BY 1, 2, 3", "SHOW GRANTS FOR nairobi_operator", "SHOW GRANTS FOR partly; SELECT @@GLOBAL.partial_revokes",
 	} {
 		if got, want := sql(t, to, ask), sql(t, c.primary, ask); got != want {
 			t.Errorf("%s: replayed is\n%s\nof\n%s", ask, got, want)

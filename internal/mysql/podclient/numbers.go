@@ -6,6 +6,7 @@ const (
 	erBadField          = 1054
 	erParse             = 1064
 	erUnknownTable      = 1109
+	erNoSuchGrant       = 1141
 	erSyntax            = 1149 // of GRANT for a privilege that nothing on the server defines
 	erNoSuchRoutine     = 1305
 	erViewInvalid       = 1356

@@ -128,3 +128,6 @@ func (v *Visit) EndGround(ctx context.Context) error {
 
 // IsUnknownDatabase says whether a statement failed because there is no such database.
 func IsUnknownDatabase(err error) bool { return conn.IsServerError(err, conn.ErBadDatabase) }
+
+// IsNoSuchGrant says whether a REVOKE failed because there is no such privilege at that level.
+func IsNoSuchGrant(err error) bool { return conn.IsServerError(err, erNoSuchGrant) }

@@ -43,14 +43,21 @@ const (
 	// inUniqueKey: a unique key has it, or an expression or generated column that may depend on it.
 	inUniqueKey = "EXISTS (SELECT 1 FROM information_schema.STATISTICS s LEFT JOIN information_schema.COLUMNS k ON k.TABLE_SCHEMA = s.TABLE_SCHEMA AND k.TABLE_NAME = s.TABLE_NAME AND k.COLUMN_NAME = s.COLUMN_NAME" +
 		" WHERE s.TABLE_SCHEMA = c.TABLE_SCHEMA AND s.TABLE_NAME = c.TABLE_NAME AND s.NON_UNIQUE = 0 AND (s.COLUMN_NAME = c.COLUMN_NAME OR IFNULL(s.EXPRESSION, k.GENERATION_EXPRESSION) LIKE CONCAT('%', c.COLUMN_NAME, '%')))"
-	// inCheck: a CHECK may depend on it.
-	inCheck = "EXISTS (SELECT 1 FROM information_schema.TABLE_CONSTRAINTS t JOIN information_schema.CHECK_CONSTRAINTS k ON k.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND k.CONSTRAINT_NAME = t.CONSTRAINT_NAME" +
-		" WHERE t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME AND t.CONSTRAINT_TYPE = 'CHECK' AND t.ENFORCED = 'YES' AND k.CHECK_CLAUSE LIKE CONCAT('%', c.COLUMN_NAME, '%'))"
 )
+
+// rounded asks for values of a FLOAT that a unique key or a CHECK has.
+func (c doubtful) rounded() (query, why string) {
+	return c.rowWhere("NOT (" + c.quoted() + " <=> CAST(CAST(" + c.quoted() + " AS CHAR) AS FLOAT))"), "a unique key or a CHECK depends on it, and rows hold values that mysqldump rounds to six digits: a restore may fail for values that are then the same or out of bounds (LoadFailed). Make it a DOUBLE"
+}
 
 // convertedBack is a value in UTF-8 and back.
 func (c doubtful) convertedBack(value string) string {
 	return "CONVERT(CONVERT(" + value + " USING utf8mb4) USING " + c.charset + ")"
+}
+
+// title names the column, for people.
+func (c doubtful) title() string {
+	return "column " + c.table.Database + "." + c.table.Name + "." + c.name
 }
 
 func (c doubtful) quoted() string { return conn.QuoteName(c.name) }

@@ -71,24 +71,3 @@ func (i Inventory) keyQuery(ctx context.Context, t Table, key string, unique boo
 	}
 	return "SELECT EXISTS (SELECT 1 FROM " + t.quoted() + " USE INDEX () WHERE " + strings.Join(parts, " IS NOT NULL AND ") + " IS NOT NULL GROUP BY " + strings.Join(parts, ", ") + " HAVING COUNT(*) " + same + ")", err
 }
-
-// doubtfulChecks are the CHECKs that rows may not meet where they are loaded.
-func (i Inventory) doubtfulChecks(ctx context.Context) ([]Doubt, error) {
-	var found []Doubt
-	query := "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, k.CHECK_CLAUSE FROM information_schema.TABLE_CONSTRAINTS t JOIN information_schema.CHECK_CONSTRAINTS k ON k.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND k.CONSTRAINT_NAME = t.CONSTRAINT_NAME" +
-		" WHERE t.CONSTRAINT_TYPE = 'CHECK' AND t.ENFORCED = 'YES' AND t.TABLE_SCHEMA NOT IN " + systemSchemas + " AND (" + zoned("t", "k.CHECK_CLAUSE") + " OR " + subtracts("t", "k.CHECK_CLAUSE") + ")"
-	err := i.v.s.LongRows(ctx, query, nil, func(rows *sql.Rows) error {
-		var d Doubt
-		var name, clause string
-		if err := rows.Scan(&d.Table.Database, &d.Table.Name, &name, &clause); err != nil {
-			return err
-		}
-		d.What = "constraint " + d.Table.Database + "." + d.Table.Name + "." + name
-		d.query = "SELECT EXISTS (SELECT 1 FROM " + d.Table.quoted() + " WHERE NOT " + plainExpression(clause) + ")"
-		d.Why = "rows do not meet it in UTC and without NO_UNSIGNED_SUBTRACTION, because they were written in sessions with another time_zone or sql_mode, and a restore fails (LoadFailed). " +
-			"Make it a CHECK that does not depend on the session, or ALTER TABLE … ALTER CHECK … NOT ENFORCED"
-		found = append(found, d)
-		return nil
-	})
-	return found, err
-}

@@ -102,7 +102,7 @@ func (m *Member) startClone(ctx context.Context, control *conn.Session, host str
 	return m.h.Detached(ctx, control, func(ctx context.Context, s *conn.Session) error {
 		err := s.ChangeWithin(ctx, cloneLimit, "clone/clone",
 			"CLONE INSTANCE FROM '"+mysql.ReplicationUser+"'@?:"+strconv.Itoa(port)+" IDENTIFIED BY '' REQUIRE SSL", host)
-		if number := conn.ServerErrorNumber(err); number != 0 && number != erRestartFailed {
+		if number := conn.ServerErrorNumber(err); number != 0 && number != mysql.ErRestartServerFailed {
 			// The server is up and refused, or gave up. It must not stay open to a hand of ours that errs.
 			err = errors.Join(err, setReadOnly(ctx, s, true))
 		}
@@ -117,7 +117,7 @@ func awaitClone(ctx context.Context, s *conn.Session, before string, result <-ch
 	for {
 		select {
 		case err := <-result:
-			if conn.IsHangUp(err) || conn.IsServerError(err, erRestartFailed) {
+			if conn.IsHangUp(err) || conn.IsServerError(err, mysql.ErRestartServerFailed) {
 				return nil // the connection ended because the server restarts into the copy
 			}
 			return err

@@ -232,7 +232,7 @@ func (m *Member) passwordFits(ctx context.Context, hash []byte, user, password s
 	case err == nil:
 		last.set(proof)
 		return true, nil
-	case conn.IsServerError(err, erAccessDenied, conn.ErAccessDeniedNoPassword, erPasswordExpired, erAccountLocked):
+	case conn.IsServerError(err, mysql.ErAccessDenied, mysql.ErAccessDeniedNoPassword, mysql.ErMustChangePasswordLogin, mysql.ErAccountHasBeenLocked):
 		return false, nil // each ends when the password is set again
 	default:
 		return false, fmt.Errorf("try the password of %s: %w", user, err)
@@ -257,7 +257,7 @@ func isSHA2(hash []byte) bool {
 
 // passwordRefused makes an error an ErrPasswordRefused when it says that of the password.
 func passwordRefused(err error) error {
-	if conn.IsServerError(err, erNotValidPassword, erPasswordInHistory, erWrongStringLength) {
+	if conn.IsServerError(err, mysql.ErNotValidPassword, mysql.ErCredentialsContradictToHistory, mysql.ErWrongStringLength) {
 		return fmt.Errorf("%w: %w", mysql.ErrPasswordRefused, err)
 	}
 	return err

@@ -212,7 +212,7 @@ func (d *demotion) try(ctx context.Context) error {
 	switch {
 	case e != nil:
 		return errors.Join(err, e)
-	case err != nil && !conn.IsServerError(err, conn.ErQueryInterrupted, conn.ErLockWaitTimeout):
+	case err != nil && !conn.IsServerError(err, mysql.ErQueryInterrupted, mysql.ErLockWaitTimeout):
 		return err
 	case readOnly && superReadOnly:
 		return nil

@@ -103,7 +103,7 @@ func deliver(ctx context.Context, s *conn.Session, path string, certPEM []byte) 
 	if there == nil {
 		// The path is made of constants and a checked serial.
 		err := s.Change(ctx, "install/deliver", "SELECT ? INTO DUMPFILE '"+path+"'", certPEM)
-		if !conn.IsServerError(err, erFileExists) {
+		if !conn.IsServerError(err, mysql.ErFileExists) {
 			return err
 		}
 		if err := s.Row(ctx, "SELECT LOAD_FILE(?)", []any{path}, &there); err != nil {

@@ -28,7 +28,7 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 	return m.h.Control(ctx, func(s *conn.Session) error {
 		var failures []error
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
-			if err := pin(ctx, s, name, pins[name]); err != nil && !conn.IsServerError(err, erVariableReadOnly) {
+			if err := pin(ctx, s, name, pins[name]); err != nil && !conn.IsServerError(err, mysql.ErIncorrectGlobalLocalVar) {
 				failures = append(failures, fmt.Errorf("%s: %w", name, err))
 				if s.Broken() {
 					break
@@ -71,7 +71,7 @@ func assign(ctx context.Context, s *conn.Session, op, query, value string) error
 		return err
 	}
 	err = s.Change(ctx, op, query, literal)
-	if _, isText := literal.(string); !isText && conn.IsServerError(err, erWrongTypeForVariable) {
+	if _, isText := literal.(string); !isText && conn.IsServerError(err, mysql.ErWrongTypeForVar) {
 		err = s.Change(ctx, op, query, value)
 	}
 	return err
@@ -269,7 +269,7 @@ func persist(ctx context.Context, s *conn.Session, name, value string, is settin
 		}
 	}
 	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
-	if static = conn.IsServerError(err, erVariableReadOnly); !static {
+	if static = conn.IsServerError(err, mysql.ErIncorrectGlobalLocalVar); !static {
 		return restart, false, err
 	}
 	if changes {
@@ -317,7 +317,6 @@ func dropSetting(ctx context.Context, s *conn.Session, name string, running bool
 // variable's range is only rounded, to a size that the server can have, unless the server says nothing of that: then another variable
 // limits it. Both are warnings, no errors.
 func adjustment(ctx context.Context, s *conn.Session, name, value string) (why, err error) {
-	const truncatedWrongValue = 1292
 	var truncated, all []string
 	err = s.Rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
 		var level, text string
@@ -326,7 +325,7 @@ func adjustment(ctx context.Context, s *conn.Session, name, value string) (why, 
 			return err
 		}
 		all = append(all, strings.TrimSpace(text))
-		if code == truncatedWrongValue {
+		if code == mysql.ErTruncatedWrongValue {
 			truncated = append(truncated, strings.TrimSpace(text))
 		}
 		return nil

@@ -60,7 +60,7 @@ func stopThreads(ctx context.Context, s *conn.Session, statement string) error {
 		return err
 	}
 	err := s.Change(ctx, "replicate/stop", statement)
-	if conn.IsServerError(err, erInstanceLocked) {
+	if conn.IsServerError(err, mysql.ErCantStopReplicaWhileLockedBackup) {
 		if _, err := conn.EndSessions(ctx, s, serverLocks); err != nil {
 			return err
 		}

@@ -26,11 +26,11 @@ func Classify(err error) (mysql.Access, string) {
 		return mysql.AccessDenied, "the member does not accept the operator's certificate: " + errNotAccepted.Error()
 	case isTLSAlert(err):
 		return mysql.AccessDenied, "the member does not accept the operator's certificate: " + stable(err)
-	case IsServerError(err, erServerShutdown):
+	case IsServerError(err, mysql.ErServerShutdown):
 		return mysql.AccessRefused, "the server is shutting down"
-	case IsServerError(err, ErQueryInterrupted):
+	case IsServerError(err, mysql.ErQueryInterrupted):
 		return mysql.AccessRefused, "the server ended the session" // as it does while it starts and ends
-	case IsServerError(err, ErTooManyConnections):
+	case IsServerError(err, mysql.ErConCount):
 		return mysql.AccessDenied, "too many connections"
 	case ServerErrorNumber(err) != 0:
 		return mysql.AccessDenied, err.Error()

@@ -10,26 +10,8 @@ import (
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	driver "github.com/go-sql-driver/mysql"
-)
 
-// Server error numbers that decide something here.
-// Source: MySQL Server Error Message Reference, 9.x.
-const (
-	ErBadDatabase            = 1049
-	ErBadColumn              = 1054
-	erServerShutdown         = 1053
-	erNoSuchThread           = 1094
-	erNetRead                = 1158
-	erNetReadTimeout         = 1159
-	erNetWrite               = 1160
-	erNetWriteTimeout        = 1161
-	ErNoSuchTable            = 1146
-	ErLockWaitTimeout        = 1205
-	ErDeadlock               = 1213
-	erReadOnly               = 1290
-	ErQueryInterrupted       = 1317
-	ErAccessDeniedNoPassword = 1698
-	ErTooManyConnections     = 1040
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // ServerErrorNumber returns the number of the MySQL error in err's chain; 0 when there is none.
@@ -60,7 +42,7 @@ func IsServerError(err error, numbers ...uint16) bool {
 func IsRefusal(err error) bool { return ServerErrorNumber(err) != 0 }
 
 // passing are the server errors after which the same statement may succeed: the server was busy, went down, or ended the session.
-var passing = []uint16{ErTooManyConnections, erServerShutdown, erNetRead, erNetReadTimeout, erNetWrite, erNetWriteTimeout, ErLockWaitTimeout, erReadOnly, ErQueryInterrupted, ErDeadlock}
+var passing = []uint16{mysql.ErConCount, mysql.ErServerShutdown, mysql.ErNetRead, mysql.ErNetReadInterrupted, mysql.ErNetErrorOnWrite, mysql.ErNetWriteInterrupted, mysql.ErLockWaitTimeout, mysql.ErOptionPreventsStatement, mysql.ErQueryInterrupted, mysql.ErLockDeadlock}
 
 // RefusesForGood says whether an error is an answer of the server's that the same statement gets again.
 func RefusesForGood(err error) bool { return IsRefusal(err) && !IsServerError(err, passing...) }

@@ -188,7 +188,7 @@ func (m *Handle) TransactUnder(ctx context.Context, control *Session, f func(*Se
 	}
 	if err := f(s); err != nil {
 		// A lock wait that timed out is most likely for the row of a commit that waits itself.
-		if errors.Is(err, ErrDeadline) || IsServerError(err, ErLockWaitTimeout) {
+		if errors.Is(err, ErrDeadline) || IsServerError(err, mysql.ErLockWaitTimeout) {
 			return PendingOr(ctx, control, err)
 		}
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // A server takes max_connections clients, and one administrator beyond. Here is how the operator's sessions find a place on one that
@@ -22,7 +24,7 @@ const (
 // clients that are about to be refused are in it for a moment, one after the other.
 func (m *Handle) dialPersistently(ctx context.Context) (s *Session, err error) {
 	for range placeTries {
-		if s, err = m.pool.dial(ctx, m.e, verified); !IsServerError(err, ErTooManyConnections) || Pause(ctx, placePause) != nil {
+		if s, err = m.pool.dial(ctx, m.e, verified); !IsServerError(err, mysql.ErConCount) || Pause(ctx, placePause) != nil {
 			break
 		}
 	}
@@ -36,14 +38,14 @@ func (m *Handle) dialPersistently(ctx context.Context) (s *Session, err error) {
 // is put back: then nobody of ours could connect again.
 func (m *Handle) DialBeside(ctx context.Context, control *Session) (*Session, error) {
 	s, err := m.dialPersistently(ctx)
-	if !IsServerError(err, ErTooManyConnections) {
+	if !IsServerError(err, mysql.ErConCount) {
 		return s, err
 	}
 	var limit int
 	if e := control.Row(ctx, "SELECT @@GLOBAL.max_connections", nil, &limit); e != nil {
 		return nil, errors.Join(err, e)
 	}
-	for room := 1; room <= mostRoom && IsServerError(err, ErTooManyConnections); room++ {
+	for room := 1; room <= mostRoom && IsServerError(err, mysql.ErConCount); room++ {
 		if e := control.Change(ctx, opRoom, "SET GLOBAL max_connections = ?", limit+room); e != nil {
 			err = errors.Join(err, e)
 			break
@@ -62,7 +64,7 @@ func (m *Handle) DialBeside(ctx context.Context, control *Session) (*Session, er
 // is opened beside it for the next look.
 func (m *Handle) dialControl(ctx context.Context) (*Session, error) {
 	s, err := m.pool.dial(ctx, m.e, verified)
-	if !IsServerError(err, ErTooManyConnections) {
+	if !IsServerError(err, mysql.ErConCount) {
 		return s, err
 	}
 	if s := m.takeReader(ctx); s != nil {
@@ -99,11 +101,11 @@ func (m *Handle) dialReader(ctx context.Context) (*Session, error) {
 	}
 	if err != nil {
 		m.e.looks.forget()
-		if resumes && ctx.Err() == nil && !isTimeout(err) && !IsServerError(err, ErTooManyConnections) {
+		if resumes && ctx.Err() == nil && !isTimeout(err) && !IsServerError(err, mysql.ErConCount) {
 			s, err = m.pool.dial(ctx, m.e, verified) // whatever the server has against resuming, it is no reason not to reach it
 		}
 	}
-	if !IsServerError(err, ErTooManyConnections) {
+	if !IsServerError(err, mysql.ErConCount) {
 		return s, err
 	}
 	if s := m.dialByWriter(ctx); s != nil {

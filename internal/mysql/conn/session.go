@@ -430,7 +430,7 @@ const opKill = "session/kill"
 // Kill ends another session of the same server. One that is gone already is a success.
 func (s *Session) Kill(ctx context.Context, id uint64) error {
 	err := s.ChangeWithin(ctx, s.pool.options.StatementTimeout, opKill, "KILL ?", id)
-	if IsServerError(err, erNoSuchThread) {
+	if IsServerError(err, mysql.ErNoSuchThread) {
 		return nil
 	}
 	return err

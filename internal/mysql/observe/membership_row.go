@@ -18,11 +18,11 @@ func ReadMembership(ctx context.Context, s *conn.Session) (row *mysql.Membership
 	var memory sql.NullString
 	const fields, from = "SELECT epoch, leader, voters, previous, w", " FROM nairobi_mysql.membership WHERE id = 1"
 	err := s.Row(ctx, fields+", memory"+from, nil, &row.Epoch, &row.Primary, &voters, &previous, &row.W, &memory)
-	if conn.IsServerError(err, conn.ErBadColumn) { // of a release that did not have it
+	if conn.IsServerError(err, mysql.ErBadField) { // of a release that did not have it
 		err = s.Row(ctx, fields+from, nil, &row.Epoch, &row.Primary, &voters, &previous, &row.W)
 	}
 	switch {
-	case errors.Is(err, sql.ErrNoRows), conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase):
+	case errors.Is(err, sql.ErrNoRows), conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB):
 		return nil, true
 	case err != nil:
 		return nil, false

@@ -12,9 +12,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// erApplierInit is MySQL's ER_REPLICA_RLI_INIT_REPOSITORY as Last_SQL_Errno has it: START REPLICA fails with 1872 (fact 31).
-const erApplierInit = 13124
-
 // ReplicationStatus reads the default channel; nil says that there is none.
 // SHOW REPLICA STATUS has over fifty columns whose number depends on the version, so they are taken by name.
 func ReplicationStatus(ctx context.Context, s *conn.Session) (*mysql.Replication, error) {
@@ -108,8 +105,8 @@ func (r replicaStatus) read() *mysql.Replication {
 
 		SourceSilence:   never,
 		ReceiverRetries: receiverRetries(errno),
-		SourceRefusal:   mysql.SourceRefusal{SourceIsFull: errno == conn.ErTooManyConnections, AccountRefused: accountRefused(errno, r.text("Last_IO_Error"))},
-		RelayLogMissing: number(r.text("Last_SQL_Errno")) == erApplierInit,
+		SourceRefusal:   mysql.SourceRefusal{SourceIsFull: errno == mysql.ErConCount, AccountRefused: accountRefused(errno, r.text("Last_IO_Error"))},
+		RelayLogMissing: number(r.text("Last_SQL_Errno")) == mysql.ErReplicaRLIInitRepository,
 		Tampering:       r.tampering(),
 	}
 	switch r.text("Replica_IO_Running") {

@@ -127,9 +127,6 @@ func (s *BinlogStream) begin(who Follower, have gtid.Set) error {
 // ErrPurged: transactions that are asked for are no longer in the server's binary logs.
 var ErrPurged = errors.New("the server has purged transactions that are asked for")
 
-// errSourceFatal is what a source answers to a replica that it cannot serve (ER_SOURCE_FATAL_ERROR_READING_BINLOG).
-const errSourceFatal = 1236
-
 // Next writes the next event as it was sent, with its checksum where the server writes them, in as many pieces as it comes. An
 // event comes every second, if only a heartbeat. With an error of to's the stream is of no use any more.
 func (s *BinlogStream) Next(ctx context.Context, to io.Writer) error {
@@ -155,7 +152,7 @@ func (s *BinlogStream) Next(ctx context.Context, to io.Writer) error {
 	case p.kind == gomysql.ERR_HEADER && p.begun:
 		err := s.conn.HandleErrorPacket(append([]byte{p.kind}, p.rest...))
 		var answer *gomysql.MyError
-		if errors.As(err, &answer) && answer.Code == errSourceFatal {
+		if errors.As(err, &answer) && answer.Code == mysql.ErSourceFatalErrorReadingBinlog {
 			err = fmt.Errorf("%w: %s", ErrPurged, answer.Message)
 		}
 		return fmt.Errorf("read the binary log: %w", err)

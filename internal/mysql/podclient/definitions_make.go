@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
@@ -66,9 +67,9 @@ func (l *Loader) Accounts(ctx context.Context, statements []string) error {
 		case err == nil:
 		case nothingThere(err):
 			l.grants = append(l.grants, splitGrant(statement)...)
-		case conn.IsServerError(err, conn.ErAccessDeniedNoPassword) && strings.HasPrefix(statement, grantProxy): // of an older backup
+		case conn.IsServerError(err, mysql.ErAccessDeniedNoPassword) && strings.HasPrefix(statement, grantProxy): // of an older backup
 			l.left, err = append(l.left, LeftOut{What: statement, Why: "only who may be a proxy for everybody grants this"}), nil
-		case conn.IsServerError(err, erPluginIsNotLoaded) && strings.HasPrefix(statement, createUser):
+		case conn.IsServerError(err, mysql.ErPluginIsNotLoaded) && strings.HasPrefix(statement, createUser):
 			err = l.lockedAccount(ctx, statement, err)
 		}
 		if err != nil && !nothingThere(err) {
@@ -95,7 +96,7 @@ func (l *Loader) lockedAccount(ctx context.Context, statement string, failure er
 
 // nothingThere says whether a statement failed because the database, table, column, routine or dynamic privilege does not exist.
 func nothingThere(err error) bool {
-	return conn.IsServerError(err, conn.ErBadDatabase, conn.ErNoSuchTable, erBadField, erNoSuchRoutine, erSyntax)
+	return conn.IsServerError(err, mysql.ErBadDB, mysql.ErNoSuchTable, mysql.ErBadField, mysql.ErSPDoesNotExist, mysql.ErSyntax)
 }
 
 // grantWhatIsThere grants of what waits what can be granted by now.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
@@ -130,7 +131,7 @@ func (r *definitionReader) systemTable(ctx context.Context, t systemTable) (Syst
 		found.Rows = append(found.Rows, row)
 		return nil
 	})
-	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) {
+	if conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB) {
 		err = nil // somebody dropped the sys schema
 	}
 	return found, err
@@ -165,7 +166,7 @@ func (r *definitionReader) programs(ctx context.Context) error {
 	for _, query := range programQueries {
 		err := r.all(ctx, query,
 			conn.Append(&r.found.Programs, func(p *Program) []any { return []any{&p.Kind, &p.Database, &p.Name, &p.Definer, &p.AlteredAt} }))
-		if conn.IsServerError(err, erUnknownTable) {
+		if conn.IsServerError(err, mysql.ErUnknownTable) {
 			continue // MySQL 8.4 has no libraries
 		}
 		if err != nil {
@@ -320,7 +321,7 @@ func (r *definitionReader) broken(ctx context.Context) (why string, err error) {
 		if err := rows.Scan(&level, &code, &text); err != nil {
 			return err
 		}
-		if code == erViewInvalid {
+		if code == mysql.ErViewInvalid {
 			why = text
 		}
 		return nil

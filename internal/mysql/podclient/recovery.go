@@ -149,7 +149,7 @@ func (r *Recovery) endBuilding(ctx context.Context) error {
 func (r *Recovery) said(ctx context.Context) (name string, done bool, err error) {
 	err = r.v.s.Row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
 	switch {
-	case conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase), errors.Is(err, sql.ErrNoRows):
+	case conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB), errors.Is(err, sql.ErrNoRows):
 		return "", false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("read the mark of a recovery: %w", err)
@@ -240,7 +240,7 @@ func (r *Recovery) Finish(ctx context.Context) error {
 	if _, err := r.unserving(ctx); err != nil {
 		return err
 	}
-	if err := r.v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !conn.IsServerError(err, conn.ErNoSuchTable) {
+	if err := r.v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !conn.IsServerError(err, mysql.ErNoSuchTable) {
 		return fmt.Errorf("forget the old cluster's membership: %w", err)
 	}
 	if err := r.mark(ctx, r.name, true); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
@@ -45,7 +46,7 @@ func (l *RowLoader) Run(ctx context.Context, database, statement string) error {
 		l.database = database
 	}
 	for attempt := 1; ; attempt++ {
-		if err := l.v.exec(ctx, statement); !conn.IsServerError(err, conn.ErDeadlock) || attempt == loadAttempts {
+		if err := l.v.exec(ctx, statement); !conn.IsServerError(err, mysql.ErLockDeadlock) || attempt == loadAttempts {
 			return err
 		}
 	}

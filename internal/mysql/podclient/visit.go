@@ -205,10 +205,10 @@ func (t Table) quoted() string { return conn.QuoteName(t.Database) + "." + conn.
 // long reads one row without a time-out of its own.
 func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 	err := v.s.LongRow(ctx, query, into...)
-	if conn.IsServerError(err, conn.ErNoSuchTable, erTableDefChanged) {
+	if conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErTableDefChanged) {
 		err = fmt.Errorf("%w: %w", ErrTableGone, err)
 	}
-	if conn.IsServerError(err, conn.ErLockWaitTimeout) {
+	if conn.IsServerError(err, mysql.ErLockWaitTimeout) {
 		err = fmt.Errorf("%w: %w", ErrTooLong, err)
 	}
 	return err
@@ -223,7 +223,7 @@ func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
 func (v *Visit) Heartbeat(ctx context.Context) (time.Time, bool, error) {
 	var at sql.Null[string]
 	err := v.s.Row(ctx, "SELECT DATE_FORMAT(MAX(at), '%Y-%m-%dT%H:%i:%s.%fZ') FROM nairobi_mysql.heartbeat", nil, &at)
-	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) || err == nil && !at.Valid {
+	if conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB) || err == nil && !at.Valid {
 		return time.Time{}, false, nil
 	}
 	if err != nil {
@@ -251,7 +251,7 @@ func (v *Visit) Retirements(ctx context.Context) ([]Retirement, error) {
 		all = append(all, Retirement{conn.Compact(set), moment})
 		return err
 	})
-	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) {
+	if conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB) {
 		return nil, nil
 	}
 	if err != nil {

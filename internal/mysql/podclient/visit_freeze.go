@@ -46,8 +46,8 @@ func (v *Visit) Freeze(ctx context.Context, serving bool, asking func()) error {
 		if err == nil {
 			return nil
 		}
-		if !conn.IsServerError(err, conn.ErLockWaitTimeout) || attempt == freezeAttempts {
-			if conn.IsServerError(err, conn.ErLockWaitTimeout) {
+		if !conn.IsServerError(err, mysql.ErLockWaitTimeout) || attempt == freezeAttempts {
+			if conn.IsServerError(err, mysql.ErLockWaitTimeout) {
 				err = errors.Join(mysql.ErrBlocked, err)
 			}
 			return fmt.Errorf("lock the server for a moment: %w", err)
@@ -66,7 +66,7 @@ func (v *Visit) Prepared(ctx context.Context) (int, error) {
 	count := 0
 	err := v.s.Rows(ctx, "XA RECOVER", nil, func(*sql.Rows) error { count++; return nil })
 	switch {
-	case conn.IsServerError(err, erXARMError):
+	case conn.IsServerError(err, mysql.ErXAERRMErr):
 		return 0, errors.New("look for prepared transactions: the account may not, which the operator mends within ten minutes (XA_RECOVER_ADMIN)")
 	case err != nil:
 		return 0, fmt.Errorf("look for prepared transactions: %w", err)

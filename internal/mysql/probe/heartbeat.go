@@ -23,9 +23,6 @@ const (
 			WHERE VARIABLE_NAME IN ('Innodb_redo_log_enabled', 'Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_no_times', 'Rpl_semi_sync_source_status'))))`
 )
 
-// erUnknownSystemVariable is the server's answer to the name of a variable that it does not know.
-const erUnknownSystemVariable = 1193
-
 // plainFor is how long a server is written to without reading anything that did not know a variable.
 const plainFor = time.Minute
 

@@ -367,11 +367,11 @@ func (b *probe) beat(ctx context.Context, s *conn.Session) (beatFacts, error) {
 		query = plainHeartbeat
 	}
 	result, err := s.Exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
-	if !plain && conn.IsServerError(err, erUnknownSystemVariable) {
+	if !plain && conn.IsServerError(err, mysql.ErUnknownSystemVariable) {
 		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}
-	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) {
+	if conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB) {
 		return beatFacts{}, errors.Join(err, restoreTable(ctx, s))
 	}
 	if err != nil || plain {

@@ -30,10 +30,8 @@ const (
 // names are the values of a flag that may be given several times.
 type names []string
 
-// String implements flag.Value.
 func (n *names) String() string { return strings.Join(*n, ",") }
 
-// Set implements flag.Value.
 func (n *names) Set(value string) error {
 	*n = append(*n, value)
 	return nil

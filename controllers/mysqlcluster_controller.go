@@ -222,7 +222,6 @@ func clusterOfBackup(_ context.Context, obj client.Object) []reconcile.Request {
 // generation of every kind of object.
 type finalizerChanged struct{ predicate.Funcs }
 
-// Update implements predicate.Predicate.
 func (finalizerChanged) Update(e event.UpdateEvent) bool {
 	return len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers()) ||
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
@@ -231,7 +230,6 @@ func (finalizerChanged) Update(e event.UpdateEvent) bool {
 // statusEmptied lets an update through in which somebody took the status away.
 type statusEmptied struct{ predicate.Funcs }
 
-// Update implements predicate.Predicate.
 func (statusEmptied) Update(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.MySQLCluster)
 	after, is := e.ObjectNew.(*v1alpha1.MySQLCluster)
@@ -242,7 +240,6 @@ func (statusEmptied) Update(e event.UpdateEvent) bool {
 // not.
 type backupTurned struct{ predicate.Funcs }
 
-// Update implements predicate.Predicate.
 func (backupTurned) Update(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.MySQLBackup)
 	after, is := e.ObjectNew.(*v1alpha1.MySQLBackup)

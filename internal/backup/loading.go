@@ -133,7 +133,6 @@ type mysqlClient struct {
 // errConsole: the client ended, and says why elsewhere.
 var errConsole = errors.New("the mysql client ended")
 
-// Sync implements load.Console. It is for the moments in which no statement has begun.
 func (c *mysqlClient) Sync() error {
 	c.syncs++
 	word := fmt.Sprintf("done %d", c.syncs)
@@ -201,7 +200,6 @@ type counting struct {
 	n *atomic.Int64
 }
 
-// Read implements io.Reader.
 func (c *counting) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n.Add(int64(n))

@@ -63,7 +63,6 @@ type running struct {
 	waited     bool
 }
 
-// Read implements io.Reader.
 func (r *running) Read(p []byte) (int, error) {
 	r.dump.waiting.Store(true)
 	n, err := r.stdout.Read(p)
@@ -127,7 +126,6 @@ type tail struct {
 	kept []byte
 }
 
-// Write implements io.Writer.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

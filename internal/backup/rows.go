@@ -134,7 +134,6 @@ func newDumpReader() *dumpReader {
 	return &dumpReader{index: map[string]int{}, row: insertion{length: longRows{limit: podclient.MaxStatement}}}
 }
 
-// Write implements io.Writer. It fails only when the dump is not one that it understands.
 func (d *dumpReader) Write(b []byte) (int, error) {
 	if d.failure != nil {
 		return 0, d.failure

@@ -115,7 +115,6 @@ func (w *packer) run(ctx context.Context, src io.Reader) error {
 
 type writerFunc func([]byte) (int, error)
 
-// Write implements io.Writer.
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // write stores compressed bytes, and begins another object where one is full.
@@ -217,7 +216,6 @@ type objects struct {
 	failure error
 }
 
-// Read implements io.Reader.
 func (o *objects) Read(p []byte) (int, error) {
 	n, err := o.take(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -289,7 +287,6 @@ type unpacked struct {
 	read    int64
 }
 
-// Read implements io.Reader.
 func (u *unpacked) Read(p []byte) (int, error) {
 	n, err := u.decoder.Read(p)
 	u.read += int64(n)
@@ -311,7 +308,6 @@ func (u *unpacked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (u *unpacked) Close() error {
 	u.decoder.Close()
 	u.source.Close()

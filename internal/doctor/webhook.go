@@ -39,7 +39,6 @@ type heard struct {
 	texts []string
 }
 
-// HandleWarningHeader implements rest.WarningHandler.
 func (h *heard) HandleWarningHeader(_ int, _, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -182,7 +182,6 @@ type patient struct {
 	demoted func()
 }
 
-// Demote implements steps.Server.
 func (p patient) Demote(ctx context.Context) error {
 	if err := p.DemotePatiently(ctx); err != nil {
 		return err

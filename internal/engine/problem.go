@@ -47,7 +47,6 @@ type Problem struct {
 	Cause error
 }
 
-// Error implements error.
 func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
 
 // Unwrap returns the cause, nil when the problem was found and not suffered.

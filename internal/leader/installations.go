@@ -119,12 +119,10 @@ func (o *onlyOne) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	return record, raw, err
 }
 
-// Create implements resourcelock.Interface.
 func (o *onlyOne) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return o.write(ctx, record, o.Interface.Create)
 }
 
-// Update implements resourcelock.Interface.
 func (o *onlyOne) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return o.write(ctx, record, o.Interface.Update)
 }

@@ -143,7 +143,6 @@ type tokenReviews struct {
 	turns  chan struct{}
 }
 
-// AuthenticateToken implements authenticator.Token.
 func (r *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	done, err := turn(ctx, r.turns)
 	if err != nil {

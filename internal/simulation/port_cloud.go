@@ -111,7 +111,6 @@ func token(kind, member string, incarnation int, rebuilt time.Time) string {
 	return fmt.Sprintf("%s %s %d %d", kind, member, incarnation, rebuilt.Unix())
 }
 
-// PrepareVolume implements engine.Cloud.
 func (c cloudPort) PrepareVolume(a topology.CreateVolume) (func(context.Context) error, error) {
 	key := token("volume", a.Member, a.Incarnation, c.op.records().RebuiltAt)
 	return func(ctx context.Context) error { return c.createVolume(processOf(ctx), a, key) }, nil
@@ -147,7 +146,6 @@ func (c cloudPort) createVolume(p *process, a topology.CreateVolume, key string)
 	})
 }
 
-// PrepareLaunch implements engine.Cloud.
 func (c cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Context) error, error) {
 	w, pic := c.op.w, c.op.picture
 	zone := ""
@@ -187,7 +185,6 @@ func (c cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Contex
 	}, nil
 }
 
-// AttachVolume implements engine.Cloud.
 func (c cloudPort) AttachVolume(ctx context.Context, a topology.AttachVolume) error {
 	p := processOf(ctx)
 	w, pic := p.w, p.op.picture
@@ -208,7 +205,6 @@ func (c cloudPort) AttachVolume(ctx context.Context, a topology.AttachVolume) er
 	})
 }
 
-// ModifyVolume implements engine.Cloud.
 func (c cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (modified bool, err error) {
 	p := processOf(ctx)
 	w := p.w
@@ -263,7 +259,6 @@ func (c cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) er
 	})
 }
 
-// StartInstance implements engine.Cloud.
 func (c cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) error {
 	p := processOf(ctx)
 	w, pic := p.w, p.op.picture
@@ -302,7 +297,6 @@ func (p *process) onInstance(what, id string, effect func(*instance)) error {
 	})
 }
 
-// DeleteVolume implements engine.Cloud.
 func (c cloudPort) DeleteVolume(ctx context.Context, a topology.DeleteVolume) error {
 	p := processOf(ctx)
 	w, pic := p.w, p.op.picture
@@ -330,7 +324,6 @@ func (c cloudPort) DeleteVolume(ctx context.Context, a topology.DeleteVolume) er
 	})
 }
 
-// TakeSnapshot implements engine.Cloud.
 func (c cloudPort) TakeSnapshot(ctx context.Context, a topology.TakeSnapshot) error {
 	p := processOf(ctx)
 	w, pic := p.w, p.op.picture

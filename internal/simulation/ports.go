@@ -45,16 +45,13 @@ func (op *operator) outdated() map[string]string {
 // clock is the world's.
 type clock struct{ w *world }
 
-// Now implements clock.PassiveClock.
 func (c clock) Now() time.Time { return c.w.time() }
 
-// Since implements clock.PassiveClock.
 func (c clock) Since(t time.Time) time.Duration { return c.w.time().Sub(t) }
 
 // threads are the processes of one operator.
 type threads struct{ op *operator }
 
-// All implements engine.Threads. The tasks begin in any order.
 func (t threads) All(ctx context.Context, tasks []func(context.Context)) {
 	p := processOf(ctx)
 	if len(tasks) == 1 {
@@ -69,7 +66,6 @@ func (t threads) All(ctx context.Context, tasks []func(context.Context)) {
 	p.join()
 }
 
-// Start implements engine.Threads. Calls and statements have time limits of their own here.
 func (t threads) Start(_ context.Context, _ time.Duration, run func(context.Context)) engine.Task {
 	begun := &task{w: t.op.w}
 	t.op.spawn(t.op.w.between(0, 2), nil, func(own *process) { // in any order
@@ -89,7 +85,6 @@ type task struct {
 	waiting []func()
 }
 
-// Await implements engine.Task.
 func (t *task) Await(ctx context.Context, patience time.Duration) bool {
 	p, awake := processOf(ctx), t.over
 	if awake {
@@ -110,7 +105,6 @@ func (t *task) Await(ctx context.Context, patience time.Duration) bool {
 // reportPort tells the story of a schedule.
 type reportPort struct{ op *operator }
 
-// Begins implements engine.Reporter. It is where faults that wait for a kind of action strike.
 func (r reportPort) Begins(a topology.Action) {
 	if r.op.w.trace.listen != nil {
 		r.op.w.say("%s: %s", r.op.name, a)
@@ -121,26 +115,20 @@ func (r reportPort) Begins(a topology.Action) {
 	}
 }
 
-// Succeeded implements engine.Reporter.
 func (r reportPort) Succeeded(topology.Action) {}
 
-// Failed implements engine.Reporter.
 func (r reportPort) Failed(a topology.Action, p *engine.Problem, news bool) {
 	if news {
 		r.op.w.say("%s: %s: %s", r.op.name, a, p.Message)
 	}
 }
 
-// TagsRestored implements engine.Reporter.
 func (r reportPort) TagsRestored(string) {}
 
-// PromotionBegins implements engine.Reporter.
 func (r reportPort) PromotionBegins() {}
 
-// Promoted implements engine.Reporter.
 func (r reportPort) Promoted() {}
 
-// SwitchedOver implements engine.Reporter.
 func (r reportPort) SwitchedOver(topology.Switchover, time.Time) {}
 
 // sqlPort is mysqld on the members as a pass observed them.
@@ -149,7 +137,6 @@ type sqlPort struct {
 	o  topology.Observed
 }
 
-// Member implements engine.Database.
 func (d sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
 	m := d.o.Members[name]
 	if m == nil || m.CurrentInstance() == nil {
@@ -158,7 +145,6 @@ func (d sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
 	return &member{d.op, d.op.w.instance(m.CurrentInstance().ID)}, nil
 }
 
-// Recover implements engine.Database.
 func (d sqlPort) Recover(ctx context.Context, a topology.Recover) error {
 	return d.op.w.heritage.recover(ctx, d.op, a)
 }
@@ -171,7 +157,6 @@ func (m *member) DemotePatiently(ctx context.Context) error { return m.Demote(ct
 // DisconnectClients leaves it to the clients to find out.
 func (m *member) DisconnectClients(context.Context) {}
 
-// PrepareCertificate implements engine.Member. The key of an instance does not change here.
 func (m *member) PrepareCertificate(_ context.Context, a topology.SignCertificate) (key string, install func(context.Context) error, err error) {
 	return "key of " + a.InstanceID, func(ctx context.Context) error {
 		p := processOf(ctx)
@@ -185,7 +170,6 @@ func (m *member) PrepareCertificate(_ context.Context, a topology.SignCertificat
 // PinSettings, SetMaxConnections and PurgeBinaryLogs change nothing that a promise rests on here.
 func (m *member) PinSettings(context.Context, topology.PinSettings) error { return nil }
 
-// SetRelaySync implements engine.Member.
 func (m *member) SetRelaySync(ctx context.Context, value string) error {
 	return m.control(ctx, func(c writer) error {
 		return c.do(func(s *mysqld) error {
@@ -196,10 +180,8 @@ func (m *member) SetRelaySync(ctx context.Context, value string) error {
 	})
 }
 
-// SetMaxConnections implements engine.Member.
 func (m *member) SetMaxConnections(context.Context, int) error { return nil }
 
-// PurgeBinaryLogs implements engine.Member.
 func (m *member) PurgeBinaryLogs(context.Context) error { return nil }
 
 // holdsLease fails unless the operator holds the lease.

@@ -55,7 +55,6 @@ func (k *kube) setRecords(records topology.ClusterRecord, now int64) {
 // configMap is the members ConfigMap as an operator reads it from its cache.
 type configMap struct{ op *operator }
 
-// Version implements engine.RecordStore.
 func (c configMap) Version(context.Context) (string, error) {
 	w := c.op.w
 	k := &w.kube
@@ -74,7 +73,6 @@ func (c configMap) Version(context.Context) (string, error) {
 	return strconv.Itoa(shown), nil
 }
 
-// Read implements engine.RecordStore.
 func (c configMap) Read(ctx context.Context) (engine.StoredRecords, error) {
 	p, k := processOf(ctx), &c.op.w.kube
 	c.op.point(p)
@@ -85,7 +83,6 @@ func (c configMap) Read(ctx context.Context) (engine.StoredRecords, error) {
 	return engine.StoredRecords{Found: true, Readable: true, Records: k.records.Clone(), Version: strconv.Itoa(k.version)}, nil
 }
 
-// Write implements engine.RecordStore.
 func (c configMap) Write(ctx context.Context, version string, records topology.ClusterRecord) (string, error) {
 	p, w := processOf(ctx), c.op.w
 	c.op.point(p)
@@ -110,7 +107,6 @@ func (c configMap) Write(ctx context.Context, version string, records topology.C
 // turnstile is a lock of processes.
 type turnstile struct{ busy bool }
 
-// Lock implements engine.Lock.
 func (t *turnstile) Lock(ctx context.Context) {
 	for t.busy {
 		processOf(ctx).sleep(1)
@@ -118,5 +114,4 @@ func (t *turnstile) Lock(ctx context.Context) {
 	t.busy = true
 }
 
-// Unlock implements engine.Lock.
 func (t *turnstile) Unlock() { t.busy = false }

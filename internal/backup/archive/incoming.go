@@ -40,7 +40,6 @@ func (i *incoming) begin() {
 	i.event = make(binlog.Event, 0, replication.EventHeaderSize) // the last one may be kept: it can be the format
 }
 
-// Write implements io.Writer.
 func (i *incoming) Write(b []byte) (int, error) {
 	all := len(b)
 	if n := replication.EventHeaderSize - len(i.event); n > 0 {

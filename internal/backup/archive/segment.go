@@ -265,7 +265,6 @@ func (s *Segment) Read(p []byte) (int, error) {
 
 type readerFunc func([]byte) (int, error)
 
-// Read implements io.Reader.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func (s *Segment) take(p []byte) (int, error) {

@@ -193,7 +193,6 @@ type checked struct {
 // errSpool: the disk gives back something else than what was written to it.
 var errSpool = errors.New("the spool is damaged")
 
-// Read implements io.Reader.
 func (c *checked) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.hash.Write(p[:n])

@@ -41,7 +41,6 @@ func newBody(r io.Reader, f *Format, header Event) (*Body, error) {
 // Len is how many bytes are left.
 func (b *Body) Len() int64 { return b.left }
 
-// Read implements io.Reader.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.done != nil {
 		return 0, b.done

@@ -114,7 +114,6 @@ type encoding struct {
 	err   error
 }
 
-// Read implements io.Reader.
 func (e *encoding) Read(p []byte) (int, error) {
 	for len(e.ready) == 0 {
 		if e.err != nil {

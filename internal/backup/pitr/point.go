@@ -41,7 +41,6 @@ type Point struct {
 	GTID string
 }
 
-// String implements fmt.Stringer.
 func (p Point) String() string {
 	if p.GTID != "" {
 		return p.GTID
@@ -97,7 +96,6 @@ type Replayed struct {
 	Committed time.Time
 }
 
-// String implements fmt.Stringer.
 func (r Replayed) String() string {
 	if r.GTID == "" {
 		return "no transaction of the archive follows what it begins with"

@@ -112,7 +112,6 @@ type ending struct {
 	r   io.Reader
 }
 
-// Read implements io.Reader.
 func (e ending) Read(p []byte) (int, error) {
 	if err := context.Cause(e.ctx); err != nil {
 		return 0, err

@@ -48,7 +48,6 @@ type idleBody struct {
 	timer  *time.Timer
 }
 
-// Read implements io.Reader.
 func (b *idleBody) Read(p []byte) (int, error) {
 	b.timer.Reset(b.after)
 	n, err := b.ReadCloser.Read(p)
@@ -59,7 +58,6 @@ func (b *idleBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (b *idleBody) Close() error {
 	b.timer.Stop()
 	b.giveUp(nil)
@@ -71,8 +69,6 @@ type idleError struct{ after time.Duration }
 
 func (e idleError) Error() string { return fmt.Sprintf("no byte came for %s", e.after) }
 
-// Timeout implements net.Error.
 func (idleError) Timeout() bool { return true }
 
-// Temporary implements net.Error.
 func (idleError) Temporary() bool { return true }

@@ -231,7 +231,6 @@ type counter struct {
 	err error
 }
 
-// Read implements io.Reader.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
@@ -274,7 +273,6 @@ func (d *download) open() error {
 	return nil
 }
 
-// Read implements io.Reader.
 func (d *download) Read(p []byte) (int, error) {
 	for {
 		n, err := d.body.Read(p)
@@ -298,7 +296,6 @@ func (d *download) Read(p []byte) (int, error) {
 	}
 }
 
-// Close implements io.Closer.
 func (d *download) Close() error { return d.body.Close() }
 
 // List implements Store.

@@ -24,7 +24,6 @@ type KeyError struct {
 	Malformed bool
 }
 
-// Error implements error.
 func (e *KeyError) Error() string {
 	if e.Malformed {
 		return fmt.Sprintf("has in %s a space, a line break or another character that no AWS key has; write the key alone", e.Key)

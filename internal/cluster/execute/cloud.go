@@ -25,7 +25,6 @@ type cloudPort struct {
 	uid   string
 }
 
-// EnsureSecurityGroup implements engine.Cloud.
 func (p cloudPort) EnsureSecurityGroup(ctx context.Context) error {
 	aws := p.s.Cluster.Spec.AWS
 	id, err := p.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
@@ -37,12 +36,10 @@ func (p cloudPort) EnsureSecurityGroup(ctx context.Context) error {
 	return err
 }
 
-// DeleteSecurityGroup implements engine.Cloud.
 func (p cloudPort) DeleteSecurityGroup(ctx context.Context, a topology.DeleteSecurityGroup) error {
 	return p.cloud.DeleteSecurityGroup(ctx, p.uid, a.ID)
 }
 
-// PrepareVolume implements engine.Cloud.
 func (p cloudPort) PrepareVolume(a topology.CreateVolume) (func(context.Context) error, error) {
 	switch {
 	case mayCopy(p.s, a.SnapshotID):
@@ -96,22 +93,18 @@ func VolumeSpec(s *pass.Pass, a topology.CreateVolume) ec2.VolumeSpec {
 	}
 }
 
-// PrepareLaunch implements engine.Cloud.
 func (p cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Context) error, error) {
 	return p.r.prepareLaunch(p.s, p.cloud, a)
 }
 
-// AttachVolume implements engine.Cloud.
 func (p cloudPort) AttachVolume(ctx context.Context, a topology.AttachVolume) error {
 	return p.cloud.AttachVolume(ctx, p.uid, a.VolumeID, a.InstanceID, ec2.DataDevice)
 }
 
-// DetachVolume implements engine.Cloud.
 func (p cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) error {
 	return p.cloud.DetachVolume(ctx, p.uid, a.VolumeID, a.InstanceID)
 }
 
-// ModifyVolume implements engine.Cloud.
 func (p cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (bool, error) {
 	spec := VolumeSpec(p.s, topology.CreateVolume{Member: a.Member})
 	// A new volume has EC2's defaults. One that was given more keeps it until it is asked for less.
@@ -127,12 +120,10 @@ func optional(n int32) *int32 {
 	return &n
 }
 
-// StartInstance implements engine.Cloud.
 func (p cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) error {
 	return p.cloud.StartInstance(ctx, p.uid, a.InstanceID)
 }
 
-// StopInstance implements engine.Cloud.
 func (p cloudPort) StopInstance(ctx context.Context, a topology.StopInstance) error {
 	how := ec2.StopPower
 	switch {
@@ -144,22 +135,18 @@ func (p cloudPort) StopInstance(ctx context.Context, a topology.StopInstance) er
 	return p.cloud.StopInstance(ctx, p.uid, a.InstanceID, how)
 }
 
-// TerminateInstance implements engine.Cloud.
 func (p cloudPort) TerminateInstance(ctx context.Context, a topology.TerminateInstance) error {
 	return p.cloud.TerminateInstance(ctx, p.uid, a.InstanceID)
 }
 
-// DeleteVolume implements engine.Cloud.
 func (p cloudPort) DeleteVolume(ctx context.Context, a topology.DeleteVolume) error {
 	return p.cloud.DeleteVolume(ctx, p.uid, a.VolumeID)
 }
 
-// RetireVolume implements engine.Cloud.
 func (p cloudPort) RetireVolume(ctx context.Context, a topology.RetireVolume) error {
 	return p.cloud.RetireVolume(ctx, p.uid, a.VolumeID)
 }
 
-// TakeSnapshot implements engine.Cloud.
 func (p cloudPort) TakeSnapshot(ctx context.Context, a topology.TakeSnapshot) error {
 	_, err := p.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 		Owner: p.s.Owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose, MySQLVersion: p.s.OpenedBy(a.Member),
@@ -167,23 +154,19 @@ func (p cloudPort) TakeSnapshot(ctx context.Context, a topology.TakeSnapshot) er
 	return err
 }
 
-// CopyVolume implements engine.Cloud.
 func (p cloudPort) CopyVolume(ctx context.Context, a topology.CopyVolume) error {
 	_, err := p.cloud.CopyVolume(ctx, ec2.SnapshotSpec{Owner: p.s.Owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose})
 	return err
 }
 
-// DeleteSnapshot implements engine.Cloud.
 func (p cloudPort) DeleteSnapshot(ctx context.Context, a topology.DeleteSnapshot) error {
 	return p.cloud.DeleteSnapshot(ctx, p.uid, a.SnapshotID)
 }
 
-// RestoreTags implements engine.Cloud.
 func (p cloudPort) RestoreTags(ctx context.Context, id string, tags map[string]string) error {
 	return p.cloud.RestoreTags(ctx, p.uid, id, tags)
 }
 
-// TagVersion implements engine.Cloud.
 func (p cloudPort) TagVersion(ctx context.Context, volumeID, version string) error {
 	return p.cloud.TagVersion(ctx, p.uid, volumeID, version)
 }

@@ -29,7 +29,6 @@ type sqlPort struct {
 	s *pass.Pass
 }
 
-// Member implements engine.Database.
 func (p sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
 	m, err := p.r.Database.Member(p.s, name)
 	if err != nil {
@@ -38,7 +37,6 @@ func (p sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
 	return sqlMember{m, p.r, p.s, name}, nil
 }
 
-// Recover implements engine.Database.
 func (p sqlPort) Recover(ctx context.Context, a topology.Recover) error {
 	return pass.OfKubernetes(p.r.Restorer.Recover(ctx, p.s, a))
 }
@@ -77,17 +75,14 @@ func (m sqlMember) PrepareCertificate(ctx context.Context, a topology.SignCertif
 	return key, func(ctx context.Context) error { return m.InstallCertificate(ctx, serial, cert) }, nil
 }
 
-// Adopt implements engine.Member.
 func (m sqlMember) Adopt(ctx context.Context, a topology.Adopt) error {
 	return m.r.Restorer.Adopt(ctx, m.s, m.Member, a)
 }
 
-// DemotePatiently implements engine.Member. What stands in the way after drainPatience is ended.
 func (m sqlMember) DemotePatiently(ctx context.Context) error {
 	return m.DemoteBounded(ctx, admin.DemoteSpec{Patience: drainPatience, Kill: true})
 }
 
-// DisconnectClients implements engine.Member.
 func (m sqlMember) DisconnectClients(ctx context.Context) {
 	if _, err := m.Member.DisconnectClients(ctx); err != nil {
 		m.s.Log.V(1).Info("clients of a former primary stay connected", "member", m.name, "problem", err.Error())
@@ -123,7 +118,6 @@ func (m sqlMember) ApplySettings(ctx context.Context, a topology.ApplySettings, 
 		PauseFrom: pass.SettingPause, Pause: pass.SettingPauseMost, Cause: err}
 }
 
-// EnsureDatabase implements engine.Member.
 func (m sqlMember) EnsureDatabase(ctx context.Context) error {
 	s := m.s
 	d := s.Cluster.Spec.Database

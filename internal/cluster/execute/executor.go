@@ -56,10 +56,8 @@ type reportPort struct {
 	s *pass.Pass
 }
 
-// Begins implements engine.Reporter.
 func (p reportPort) Begins(a topology.Action) { p.s.Log.V(1).Info("acting", "action", a.String()) }
 
-// Succeeded implements engine.Reporter.
 func (p reportPort) Succeeded(a topology.Action) { p.r.Announcer.Action(p.s, a) }
 
 // Failed logs an action that failed, once for the same failure: the next passes may well meet it again.
@@ -71,16 +69,12 @@ func (p reportPort) Failed(a topology.Action, problem *engine.Problem, news bool
 	p.s.Log.V(level).Info("an action failed and is tried again", "action", a.String(), "reason", problem.Reason, "problem", problem.Message)
 }
 
-// TagsRestored implements engine.Reporter.
 func (p reportPort) TagsRestored(id string) { p.r.Announcer.TagsRestored(p.s, id) }
 
-// PromotionBegins implements engine.Reporter.
 func (p reportPort) PromotionBegins() { p.s.Cache.Told.Timeline.Fence(p.r.Clock.Now()) }
 
-// Promoted implements engine.Reporter.
 func (p reportPort) Promoted() { p.s.Cache.Told.Timeline.Open(p.r.Clock.Now()) }
 
-// SwitchedOver implements engine.Reporter.
 func (p reportPort) SwitchedOver(a topology.Switchover, closed time.Time) {
 	p.s.Cache.Told.Timeline = pass.Timeline{Kind: pass.PromotionPlanned, From: a.Member, LastWrite: closed, Noticed: closed, Fenced: closed, Opened: p.r.Clock.Now(), Unseen: true}
 }

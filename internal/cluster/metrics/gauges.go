@@ -185,14 +185,12 @@ func (g *gauges) forgetFigures(name types.NamespacedName) {
 	delete(g.clusters, name)
 }
 
-// Describe implements prometheus.Collector.
 func (g *gauges) Describe(into chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{g.phase, g.members, g.lag, g.disk, g.expiry, g.available, g.reconciled, g.problem, g.headroom, g.promotions, g.cost, g.unpriced} {
 		into <- desc
 	}
 }
 
-// Collect implements prometheus.Collector. Whoever reads slowly holds nobody up.
 func (g *gauges) Collect(into chan<- prometheus.Metric) {
 	g.mu.Lock()
 	all := maps.Clone(g.clusters)

@@ -14,7 +14,6 @@ import (
 // mutex is a lock of goroutines.
 type mutex struct{ sync.Mutex }
 
-// Lock implements engine.Lock.
 func (m *mutex) Lock(context.Context) { m.Mutex.Lock() }
 
 // ownWrites recognises what this process wrote into the members ConfigMap when the watch tells of it.

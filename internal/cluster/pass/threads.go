@@ -35,7 +35,6 @@ func (Goroutines) Start(ctx context.Context, limit time.Duration, task func(cont
 // goroutine is closed when its task is over.
 type goroutine chan struct{}
 
-// Await implements engine.Task.
 func (g goroutine) Await(_ context.Context, patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -37,7 +37,6 @@ type membersConfigMap struct {
 	name string
 }
 
-// Version implements engine.RecordStore.
 func (m membersConfigMap) Version(ctx context.Context) (string, error) {
 	var cm corev1.ConfigMap
 	err := m.r.Client.Get(ctx, m.key(), &cm)
@@ -47,7 +46,6 @@ func (m membersConfigMap) Version(ctx context.Context) (string, error) {
 	return cm.ResourceVersion, nil
 }
 
-// Read implements engine.RecordStore.
 func (m membersConfigMap) Read(ctx context.Context) (engine.StoredRecords, error) {
 	var cm corev1.ConfigMap
 	err := m.r.Reader.Get(ctx, m.key(), &cm)
@@ -71,7 +69,6 @@ func (m membersConfigMap) Read(ctx context.Context) (engine.StoredRecords, error
 	return read, nil
 }
 
-// Write implements engine.RecordStore.
 func (m membersConfigMap) Write(ctx context.Context, version string, records topology.ClusterRecord) (string, error) {
 	text, err := json.Marshal(records)
 	if err != nil {

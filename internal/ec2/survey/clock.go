@@ -36,7 +36,6 @@ type watched struct {
 	clock *Clock
 }
 
-// RoundTrip implements http.RoundTripper.
 func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	begun := w.clock.clock.Now()
 	answer, err := w.next.RoundTrip(r)

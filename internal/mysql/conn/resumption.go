@@ -49,7 +49,6 @@ func (r *resumption) forget() {
 	r.ticket, r.state, r.shown = nil, nil, nil
 }
 
-// Get implements tls.ClientSessionCache.
 func (r *resumption) Get(string) (*tls.ClientSessionState, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +63,6 @@ func (r *resumption) Get(string) (*tls.ClientSessionState, bool) {
 	return session, err == nil
 }
 
-// Put implements tls.ClientSessionCache. It does not keep what comes after forget.
 func (r *resumption) Put(_ string, session *tls.ClientSessionState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -47,7 +47,6 @@ type driverLog struct {
 	last error
 }
 
-// Print implements the driver's Logger.
 func (l *driverLog) Print(values ...any) {
 	for _, value := range values {
 		if err, ok := value.(error); ok {
@@ -227,7 +226,6 @@ func withConnector(ctx context.Context, connector sqldriver.Connector) context.C
 	return context.WithValue(ctx, connectorKey{}, connector)
 }
 
-// Connect implements database/sql/driver.Connector.
 func (opener) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	connector, ok := ctx.Value(connectorKey{}).(sqldriver.Connector)
 	if !ok {
@@ -236,7 +234,6 @@ func (opener) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	return connector.Connect(ctx)
 }
 
-// Driver implements database/sql/driver.Connector.
 func (opener) Driver() sqldriver.Driver { return driver.MySQLDriver{} }
 
 // openDB returns what makes a pool's connections. A connection that is closed is never kept for another user.

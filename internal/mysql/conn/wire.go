@@ -22,7 +22,6 @@ type trackedConn struct {
 	answered atomic.Int64
 }
 
-// Read implements net.Conn.
 func (c *trackedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if c.answered.Add(int64(n)) > maxStatementAnswer {

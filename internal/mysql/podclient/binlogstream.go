@@ -182,7 +182,6 @@ type packet struct {
 // maxAnswer bounds an answer that is no event, in bytes.
 const maxAnswer = 64 << 10
 
-// Write implements io.Writer.
 func (p *packet) Write(b []byte) (int, error) {
 	all := len(b)
 	if err := p.heard(); err != nil {

@@ -87,7 +87,6 @@ func (r *ReplaySession) ReplayFrom(ctx context.Context, statement io.Reader) err
 // readError is one of what a statement is read from.
 type readError struct{ err error }
 
-// Error implements error.
 func (e *readError) Error() string { return e.err.Error() }
 
 // send sends a statement. A packet of the greatest length says that another one follows.

@@ -17,8 +17,8 @@ import (
 
 // reportLeadership says by metrics whether this process leads, and in the log and by an event on the lease when it waits for an
 // operator in another namespace. Such a pod is ready, as every follower is.
-func reportLeadership(mgr ctrl.Manager, lock *leader.Lock, o Options, registry prometheus.Registerer) error {
-	log, events := o.Logger.WithName("lease"), mgr.GetEventRecorder("nairobi-mysql-operator")
+func reportLeadership(mgr ctrl.Manager, lock *leader.Lock, events announce.Recorder, o Options, registry prometheus.Registerer) error {
+	log := o.Logger.WithName("lease")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: leader.LeaseName}}
 	lock.OnOtherInstallation(func(other leader.Installation) {
 		if other == (leader.Installation{}) {

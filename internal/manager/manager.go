@@ -37,6 +37,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/controllers"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
@@ -81,7 +82,8 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
 		Clock: clock.RealClock{}, Metrics: around.Registry, Middleware: around.AWS,
 	}})
-	if err := reportLeadership(mgr, lock, o, around.Registry); err != nil {
+	events := announce.Recorder{EventRecorder: mgr.GetEventRecorder("nairobi-mysql-operator")}
+	if err := reportLeadership(mgr, lock, events, o, around.Registry); err != nil {
 		return nil, err
 	}
 	op := &Operator{manager: mgr, wake: make(chan event.GenericEvent, wakeLength)}
@@ -94,7 +96,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	reconciler := controllers.NewMySQLClusterReconciler(pass.Ports{
 		Images: images,
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
-		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Clock: around.Clock,
+		Events: events, Clock: around.Clock,
 		Config: pass.Config{
 			SystemNamespace: o.Namespace, ClusterDomain: o.ClusterDomain, ProbeThroughService: o.ProbeThroughService, Workers: o.Workers, WriterID: lock.Identity(), Lease: lock.Check,
 		},
@@ -112,7 +114,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	}
 	supervisor := &backups.Supervisor{
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clock: around.Clock,
-		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Images: images,
+		Events: events, Images: images,
 	}
 	if err := (&controllers.MySQLBackupReconciler{Supervisor: supervisor, Workers: o.Workers}).SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller of backups: %w", err)

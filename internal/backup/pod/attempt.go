@@ -18,6 +18,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 const (
@@ -210,7 +211,7 @@ func (a *attempt) report(ctx context.Context, p backup.Progress) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	err := a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
-		s.Progress = &v1alpha1.BackupProgress{Bytes: p.Bytes, Table: cut(p.Table, 260), At: metav1.NewTime(a.w.clock.Now())}
+		s.Progress = &v1alpha1.BackupProgress{Bytes: p.Bytes, Table: text.Shorten(p.Table, 260), At: metav1.NewTime(a.w.clock.Now())}
 		if p.Estimate > 0 {
 			s.Progress.Percent = int32(min(p.Bytes*100/p.Estimate, 99)) //nolint:gosec // at most 99
 		}
@@ -231,7 +232,7 @@ func (a *attempt) complete(ctx context.Context, m backup.Manifest) error {
 		return a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
 			s.Phase, s.Reason, s.Message, s.Progress = v1alpha1.BackupCompleted, "", "", nil
 			if len(m.LeftOut) > 0 {
-				s.Reason, s.Message = v1alpha1.BackupReasonLeftOut, cut(leftOut(m.LeftOut), statusMessage)
+				s.Reason, s.Message = v1alpha1.BackupReasonLeftOut, text.Shorten(leftOut(m.LeftOut), statusMessage)
 			}
 			s.CompletedAt, s.Duration = &at, took.Round(time.Second/10).String()
 			s.Version, s.Member = m.Version, m.Member
@@ -267,7 +268,7 @@ func (a *attempt) fail(ctx context.Context, failure error) error {
 	var told error
 	if !errors.Is(failure, errNotOurs) {
 		told = a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
-			s.Phase, s.Reason, s.Message, s.Progress = v1alpha1.BackupFailed, reasonOf(failure), cut(failure.Error(), statusMessage), nil
+			s.Phase, s.Reason, s.Message, s.Progress = v1alpha1.BackupFailed, reasonOf(failure), text.Shorten(failure.Error(), statusMessage), nil
 			if !left {
 				s.Path, s.Location = "", "" // else the operator removes what is there, when that can be done
 			}
@@ -299,13 +300,6 @@ func (a *attempt) leaves(ctx context.Context, failure error) bool {
 // refused says whether a store let nobody in.
 func refused(err error) bool {
 	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNoBucket)
-}
-
-func cut(text string, length int) string {
-	if len(text) > length {
-		return text[:length]
-	}
-	return text
 }
 
 // human writes a number of bytes as people read it.

@@ -20,6 +20,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 const (
@@ -196,7 +197,7 @@ func (a *attempt) again(ctx context.Context, member string, failure error) error
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	err := a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
-		s.Message = cut(fmt.Sprintf("it is tried again: %v", failure), statusMessage)
+		s.Message = text.Shorten(fmt.Sprintf("it is tried again: %v", failure), statusMessage)
 		s.Progress = &v1alpha1.BackupProgress{At: metav1.NewTime(a.w.clock.Now())}
 	})
 	if errors.Is(err, errNotOurs) {
@@ -232,7 +233,7 @@ func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, 
 	if err := a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
 		s.Member, s.Message = chosen.Name, "dumping "+chosen.Name
 		if before != nil {
-			s.Message = cut(fmt.Sprintf("%s, because an attempt before failed: %v", s.Message, before), statusMessage)
+			s.Message = text.Shorten(fmt.Sprintf("%s, because an attempt before failed: %v", s.Message, before), statusMessage)
 		}
 	}); err != nil {
 		return backup.Manifest{}, chosen.Name, err

@@ -12,6 +12,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 // prune deletes what the schedule no longer keeps, once all that is known of verifications is in the folders. That it could not is no failure
@@ -51,7 +52,7 @@ func (a *attempt) prune(ctx context.Context) error {
 	}
 	w.log.Error(err, "old backups were not all deleted")
 	return a.write(ctx, v1alpha1.BackupCompleted, func(s *v1alpha1.MySQLBackupStatus) {
-		s.Message = cut("old backups were not all deleted: "+err.Error(), statusMessage)
+		s.Message = text.Shorten("old backups were not all deleted: "+err.Error(), statusMessage)
 	})
 }
 

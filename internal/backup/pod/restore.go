@@ -22,6 +22,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 // States of a recovery in its report.
@@ -200,9 +201,9 @@ func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string,
 // report reports in the ConfigMap that the operator made for it.
 func (w *worker) report(ctx context.Context, state, reason, message string) error {
 	w.log.Info(message, "state", state, "reason", reason)
-	data := map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: cut(message, statusMessage)}
+	data := map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: text.Shorten(message, statusMessage)}
 	if state == stateFailed {
-		data[task.ReportFailure] = cut(reason+": "+message, statusMessage)
+		data[task.ReportFailure] = text.Shorten(reason+": "+message, statusMessage)
 	}
 	_, err := w.patchReport(ctx, data)
 	return err
@@ -233,7 +234,7 @@ func (w *worker) patchReport(ctx context.Context, data map[string]string) (map[s
 	}
 	maps.Copy(after.Data, data)
 	if w.skipped != "" {
-		after.Data[task.ReportSkipped] = cut(w.skipped, statusMessage)
+		after.Data[task.ReportSkipped] = text.Shorten(w.skipped, statusMessage)
 	}
 	if err := w.client.Patch(ctx, after, client.MergeFrom(cm)); err != nil {
 		return nil, fmt.Errorf("report in ConfigMap %s: %w", w.task.Report, err)

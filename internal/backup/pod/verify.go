@@ -15,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 // verify restores the newest dump into a throw-away mysqld and tells what came of it: on its MySQLBackup, and where the
@@ -30,10 +31,10 @@ func (w *worker) verify(ctx context.Context) error {
 		v.Tables, v.Checksums = int32(found.Tables), int32(found.Checksums) //nolint:gosec // far fewer than 2 billion tables
 		v.Message = fmt.Sprintf("restored with the cluster's settings; the rows of %d tables, the contents of %d, %d definitions and %d accounts are as they were", found.Tables, found.Checksums, found.Definitions, found.Accounts)
 		if len(found.LeftOut) > 0 {
-			v.Message = cut(v.Message+"; "+leftOut(found.LeftOut), statusMessage)
+			v.Message = text.Shorten(v.Message+"; "+leftOut(found.LeftOut), statusMessage)
 		}
 	} else {
-		v.Result, v.Reason, v.Message = v1alpha1.VerificationFailed, reasonOf(err), cut(err.Error(), statusMessage)
+		v.Result, v.Reason, v.Message = v1alpha1.VerificationFailed, reasonOf(err), text.Shorten(err.Error(), statusMessage)
 	}
 	name := backup.NameIn(folder) // also where its manifest cannot be read
 	w.log.Info(v.Message, "backup", name, "folder", folder, "result", v.Result, "reason", v.Reason)

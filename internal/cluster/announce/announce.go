@@ -180,7 +180,7 @@ func (r *Announcer) conditionChange(c *v1alpha1.MySQLCluster, was []metav1.Condi
 	action := Observe + " " + condition
 	switch {
 	case now.Status == e.bad && (turned || first) && !slices.Contains(wanted, now.Reason):
-		r.Events.Eventf(c, nil, corev1.EventTypeWarning, now.Reason, action, "%s", Shorten(now.Message))
+		r.Events.Eventf(c, nil, corev1.EventTypeWarning, now.Reason, action, "%s", now.Message)
 	case now.Status == e.good && turned && (e.always || before.Status == metav1.ConditionFalse):
 		r.Events.Eventf(c, nil, corev1.EventTypeNormal, e.goodReason, action, "%s", e.goodNote)
 	}
@@ -242,19 +242,8 @@ func (r *Announcer) Abandoned(s *pass.Pass, why *engine.Problem) {
 	}
 	note := fmt.Sprintf("Left behind in %s, to be deleted by hand: everything with the tag %s=%s; known: %s",
 		s.Cluster.Spec.AWS.Region, v1alpha1.TagClusterUID, s.UID(), OrDash(strings.Join(left, ", ")))
-	r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonAbandoned, Act, "%s", Shorten(note))
+	r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonAbandoned, Act, "%s", note)
 	s.Log.Info("abandoned cloud resources", "left", left, "problem", why.Message)
-}
-
-// longestNote is what events.k8s.io accepts as a note, in bytes.
-const longestNote = 1024
-
-// Shorten is text that fits into the note of an event.
-func Shorten(text string) string {
-	if len(text) <= longestNote {
-		return text
-	}
-	return text[:longestNote-3] + "..."
 }
 
 func capitalise(text string) string {

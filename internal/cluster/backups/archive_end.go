@@ -85,7 +85,7 @@ func (r *Archive) ReportEnded(ctx context.Context, s *pass.Pass, trouble string)
 		trouble = "its pod did not report that everything is stored; its last report is of " + report.At.UTC().Format(time.RFC3339)
 	}
 	if trouble != "" {
-		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.EventArchiveIncomplete, announce.Act, "The archive may lack what was written last: %s", announce.Shorten(trouble))
+		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.EventArchiveIncomplete, announce.Act, "The archive may lack what was written last: %s", trouble)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
@@ -36,6 +35,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 // Backups keeps the schedules of a cluster, and says how its backups are.
@@ -251,7 +251,7 @@ func (r *Supervisor) patch(ctx context.Context, b *v1alpha1.MySQLBackup, change 
 func patchBackup(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup, change func(*v1alpha1.MySQLBackupStatus)) error {
 	before := b.DeepCopy()
 	change(&b.Status)
-	b.Status.Message = within(b.Status.Message, MessageLimit)
+	b.Status.Message = text.Shorten(b.Status.Message, MessageLimit)
 	setConditions(b)
 	if apiequality.Semantic.DeepEqual(before.Status, b.Status) {
 		return nil
@@ -265,13 +265,5 @@ func patchBackup(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup, 
 // ended says whether a backup has an outcome that counts.
 func ended(b *v1alpha1.MySQLBackup) bool { return b.Done() && b.DeletionTimestamp.IsZero() }
 
-// within shortens a text to a number of characters, as the API server counts them.
-func within(text string, limit int) string {
-	if utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	return string([]rune(text)[:limit-1]) + "…"
-}
-
-// MessageLimit is how long status.message may be, in characters.
+// MessageLimit is how long status.message may be, in bytes.
 const MessageLimit = 4096

@@ -131,7 +131,7 @@ func (r *Supervisor) Fail(ctx context.Context, b *v1alpha1.MySQLBackup, reason, 
 	}); err != nil {
 		return err
 	}
-	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupFailed, announce.Observe, "%s", announce.Shorten(reason+": "+message))
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupFailed, announce.Observe, "%s: %s", reason, message)
 	return nil
 }
 

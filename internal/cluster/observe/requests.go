@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -32,14 +32,14 @@ func readRequests(s *pass.Pass) {
 
 // requestedAt reads an annotation that names a time; zero when there is none, or none that can be read.
 func requestedAt(s *pass.Pass, annotation string) time.Time {
-	text := s.Cluster.Annotations[annotation]
-	if text == "" {
+	value := s.Cluster.Annotations[annotation]
+	if value == "" {
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := time.Parse(time.RFC3339, value)
 	if err != nil {
 		s.Unmet = append(s.Unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec,
-			Message: fmt.Sprintf("the annotation %s is %q, which is no time as in RFC 3339: write it like 2006-01-02T15:04:05Z", annotation, announce.Shorten(text))})
+			Message: fmt.Sprintf("the annotation %s is %q, which is no time as in RFC 3339: write it like 2006-01-02T15:04:05Z", annotation, text.Shorten(value, 1024))})
 	}
 	return at
 }

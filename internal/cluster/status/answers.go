@@ -38,9 +38,9 @@ func (r *Reporter) Answer(ctx context.Context, s *pass.Pass) error {
 		}
 		switch {
 		case request.Refused != "":
-			r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, request.refused, announce.Act, "%s", request.refusedWords+announce.Shorten(request.Refused))
+			r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, request.refused, announce.Act, "%s", request.refusedWords+request.Refused)
 		case request.done != "":
-			r.Events.Eventf(s.Cluster, nil, request.doneType, request.done, announce.Act, "%s", request.doneWords+announce.Shorten(request.Done))
+			r.Events.Eventf(s.Cluster, nil, request.doneType, request.done, announce.Act, "%s", request.doneWords+request.Done)
 		}
 	}
 	return nil

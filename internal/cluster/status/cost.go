@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/prices"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 // mostUnknown is how many names status takes.
@@ -24,7 +24,7 @@ func (r *Reporter) projectCost(s *pass.Pass) {
 	s.Cluster.Status.Cost = st
 	list, err := s.Access.Policy.Prices()
 	if err != nil {
-		st.Unknown = []string{announce.Shorten(fmt.Sprintf("the prices of ConfigMap %s: %v", v1alpha1.PolicyConfigMap, err))}
+		st.Unknown = []string{text.Shorten(fmt.Sprintf("the prices of ConfigMap %s: %v", v1alpha1.PolicyConfigMap, err), longestStatusText)}
 		r.Metrics.Charge(s.Cluster, metrics.Bill{})
 		return
 	}

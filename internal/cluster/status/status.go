@@ -15,12 +15,12 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -183,13 +183,16 @@ func ReadyUnplanned(c pass.Conditions, available bool, failure *engine.Problem) 
 	}
 }
 
+// longestStatusText is how long a text of status may be, in bytes.
+const longestStatusText = 1024
+
 // rolloutStatus tells how far a change has got, nil when none is under way.
 func rolloutStatus(rollout topology.Rollout) *v1alpha1.RolloutStatus {
 	if rollout.Total() == 0 {
 		return nil
 	}
 	st := &v1alpha1.RolloutStatus{
-		Kind: rollout.Kind, Plan: rollout.Plan, Done: int32(len(rollout.Done)), Total: int32(rollout.Total()), Current: rollout.Current, Step: announce.Shorten(rollout.Step), Next: rollout.Next,
+		Kind: rollout.Kind, Plan: rollout.Plan, Done: int32(len(rollout.Done)), Total: int32(rollout.Total()), Current: rollout.Current, Step: text.Shorten(rollout.Step, longestStatusText), Next: rollout.Next,
 		PreviousVersion: rollout.PreviousVersion,
 	}
 	if rollout.Since != 0 {

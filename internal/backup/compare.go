@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -48,7 +49,7 @@ func Compare(ctx context.Context, v *podclient.Visit, m Manifest) (Compared, err
 		}
 		done.Tables++
 	}
-	if !podclient.SameSeries(m.Version, state.Version) {
+	if !mysql.SameSeries(m.Version, state.Version) {
 		return done, nil
 	}
 	for _, s := range m.Samples {

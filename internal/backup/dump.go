@@ -205,7 +205,7 @@ func (d *dump) checkProgram(ctx context.Context, server string) error {
 		return fmt.Errorf("%w: ask for its version: %w", ErrProgram, err)
 	}
 	version := programVersion.FindSubmatch(out)
-	if version == nil || !podclient.SameSeries(string(version[1]), server) {
+	if version == nil || !mysql.SameSeries(string(version[1]), server) {
 		return fmt.Errorf("%w: the image's is %q and the server is %s; set backup.image to one of the server's series", ErrProgram, strings.TrimSpace(string(out)), server)
 	}
 	return nil

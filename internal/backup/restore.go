@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/utils/clock"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
@@ -194,7 +193,7 @@ func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest
 	if err := f.definitions.checkNames(m.LowerCaseTableNames, state.LowerCaseTableNames); err != nil {
 		return err
 	}
-	sameSeries := podclient.SameSeries(m.Version, state.Version)
+	sameSeries := mysql.SameSeries(m.Version, state.Version)
 	f.comparable = sameSeries && m.FormatVersion > formatInDump
 	another, err := o.Target.Connect(ctx)
 	if err != nil {
@@ -312,39 +311,16 @@ func (f *filler) loading() loading {
 // CheckVersion refuses to restore into an older MySQL than the backup's, and to skip a long-term series: what MySQL
 // supports is the same series and the step from 8.4 to 9.7 (reference manual, "Upgrade Paths").
 func CheckVersion(backup, server string) error {
-	b, errB := number(backup)
-	s, errS := number(server)
+	b, errB := mysql.ParseVersion(backup)
+	s, errS := mysql.ParseVersion(server)
 	if err := errors.Join(errB, errS); err != nil {
 		return fmt.Errorf("%w: %w", ErrVersion, err)
 	}
-	for i := range b {
-		if s[i] != b[i] {
-			if s[i] < b[i] {
-				return fmt.Errorf("%w: it is of %s and the cluster's version is %s; set spec.version to %s or later", ErrVersion, backup, server, backup)
-			}
-			break
-		}
+	if mysql.OlderVersion(server, backup) {
+		return fmt.Errorf("%w: it is of %s and the cluster's version is %s; set spec.version to %s or later", ErrVersion, backup, server, backup)
 	}
 	if s[0]-b[0] > 1 {
 		return fmt.Errorf("%w: it is of %s and the cluster's version is %s, which skips a series; restore into the next one and upgrade from there", ErrVersion, backup, server)
 	}
 	return nil
-}
-
-// number reads x.y.z, with whatever follows a distribution's hyphen left out.
-func number(version string) ([3]int, error) {
-	var n [3]int
-	plain, _, _ := strings.Cut(version, "-")
-	parts := strings.Split(plain, ".")
-	if len(parts) != 3 {
-		return n, fmt.Errorf("%q is no version", version)
-	}
-	for i, part := range parts {
-		value, err := strconv.Atoi(part)
-		if err != nil {
-			return n, fmt.Errorf("%q is no version", version)
-		}
-		n[i] = value
-	}
-	return n, nil
 }

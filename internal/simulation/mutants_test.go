@@ -370,7 +370,7 @@ var mutants = []mutant{
 		name: "an older mysqld is started on what a newer one has opened",
 		at:   94,
 		file: turnsFile,
-		old:  "	return !m.verified() || olderVersion(p.Version, m.SQL.Version)\n",
+		old:  "	return !m.verified() || mysql.OlderVersion(p.Version, m.SQL.Version)\n",
 		new:  "	return false\n", breaks: []string{notConverged},
 	},
 	{
@@ -390,7 +390,7 @@ var mutants = []mutant{
 		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",
 		open: true,
 		file: downgradeFile,
-		old:  "	tooOld := opened != \"\" && olderVersion(version, opened) // also when it is not known",
+		old:  "	tooOld := opened != \"\" && mysql.OlderVersion(version, opened) // also when it is not known",
 		new:  "	tooOld := false", breaks: []string{tooOld},
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // upgrades opens the volumes of members with a newer version one by one, and takes them back to the older one when that fails.
@@ -29,7 +30,7 @@ const downgradePrefix = quarantinePrefix + "takenback-"
 
 // recordLaunch remembers for which version a member's next instance is made.
 func (rec *MemberRecord) recordLaunch(incarnation int, version string) {
-	if rec.LaunchedAs != incarnation || olderVersion(rec.Launched, version) {
+	if rec.LaunchedAs != incarnation || mysql.OlderVersion(rec.Launched, version) {
 		rec.Launched, rec.LaunchedAs = version, incarnation
 	}
 	rec.Instance = incarnation
@@ -39,8 +40,8 @@ func (rec *MemberRecord) recordLaunch(incarnation int, version string) {
 // as nobody is up with that version, one member at a time tries: a version that does not start must not have opened them all.
 func (p *upgrades) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 	version, opened := p.turns.versionOn(m, in), p.plan.Records.Members[m.Name].Opened
-	tooOld := opened != "" && olderVersion(version, opened) // also when it is not known
-	if version != "" && olderVersion(p.Version, version) || tooOld && in.TemplateHash != p.TemplateHash {
+	tooOld := opened != "" && mysql.OlderVersion(version, opened) // also when it is not known
+	if version != "" && mysql.OlderVersion(p.Version, version) || tooOld && in.TemplateHash != p.TemplateHash {
 		p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
 		return waits(fmt.Sprintf("ending instance %s, which was made for another version of MySQL", in.ID))
 	}
@@ -51,7 +52,7 @@ func (p *upgrades) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 		}
 		return waits(fmt.Sprintf("volume %s is not attached: MySQL %s has opened it, which %s does not read", vol.ID, opened, version))
 	}
-	if opened == "" || !olderVersion(opened, version) {
+	if opened == "" || !mysql.OlderVersion(opened, version) {
 		p.turns.recordOpened(m, version)
 		return Step{}
 	}

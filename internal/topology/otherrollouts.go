@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // otherRollouts tells how far the changes are that go from member to member.
@@ -148,7 +149,7 @@ func (p *otherRollouts) turnPlan(m, primary *Member) string {
 		return handingOver(m, primary, p.Replicas, "leaves the cluster")
 	case p.turns.tooNew(m):
 		return "goes back to an instance with the previous version"
-	case p.Version != "" && m.SQL.Version != "" && olderVersion(m.SQL.Version, p.Version):
+	case p.Version != "" && m.SQL.Version != "" && mysql.OlderVersion(m.SQL.Version, p.Version):
 		return handingOver(m, primary, p.Replicas, fmt.Sprintf("a snapshot of its volume is taken; MySQL %s instead of %s, on a new instance with the same volume", p.Version, m.SQL.Version))
 	}
 	return handingOver(m, primary, p.Replicas, "a new instance with the same volume")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // Template is what instances are made from, as far as decisions depend on it.
@@ -20,7 +21,7 @@ type Template struct {
 
 // mixed says whether a newer version than the previous one is on its way.
 func (d Desired) mixed() bool {
-	return d.PreviousTemplate.Version != "" && olderVersion(d.PreviousTemplate.Version, d.Version)
+	return d.PreviousTemplate.Version != "" && mysql.OlderVersion(d.PreviousTemplate.Version, d.Version)
 }
 
 // launchesPrevious says whether a member's next instance is made with the previous MySQL version.
@@ -60,7 +61,7 @@ func (p *upgrades) suitsPrevious(m *Member, in *Instance) bool {
 	if !p.mixed() || in.TemplateHash != p.PreviousTemplate.Hash {
 		return false
 	}
-	toSeed := p.plan.Records.Members[m.Name].ToSeed == in.Incarnation && !sameSeries(p.PreviousTemplate.Version, p.Version)
+	toSeed := p.plan.Records.Members[m.Name].ToSeed == in.Incarnation && !mysql.SameSeries(p.PreviousTemplate.Version, p.Version)
 	return p.turns.opensWithPrevious(m) || toSeed && (p.turns.presentMembership() == nil || p.turns.seededWithPrevious(m))
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // provisioning gives each member a volume and an instance.
@@ -294,7 +295,7 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 		return why
 	}
 	before := p.upgrades.launchesPrevious(m)
-	if opened := p.plan.Records.Members[m.Name].Opened; !before && opened != "" && olderVersion(opened, p.Version) {
+	if opened := p.plan.Records.Members[m.Name].Opened; !before && opened != "" && mysql.OlderVersion(opened, p.Version) {
 		// Without an instance it is known to acknowledge nothing, so that the others can go on without it.
 		if why := p.upgrades.waitForTrial(m, p.Version); why.Waits() {
 			return why

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // RebuildRequest is what is remembered of a person's request to rebuild a member.
@@ -56,7 +57,7 @@ func (p *replication) refusesRebuild(m, primary *Member) Answer {
 		return refused("%s is the primary; switch over to another member first (annotation %s), then ask again", primary.Name, v1alpha1.AnnotationSwitchover)
 	case m != nil && p.answersNobody(m) && p.plan.Records.Members[m.Name].Rebuild.At == 0:
 		return refused("mysqld of %s does not answer, and only one that answers can be told to copy; end its instance and delete volume %s in EC2, and it gets a new one with a copy of the primary's data", m.Name, m.volume().ID)
-	case m != nil && m.verified() && !m.cloning() && !sameSeries(m.SQL.Version, primary.SQL.Version) && !p.seeding.hasOtherDonor(m):
+	case m != nil && m.verified() && !m.cloning() && !mysql.SameSeries(m.SQL.Version, primary.SQL.Version) && !p.seeding.hasOtherDonor(m):
 		return refused("%s runs MySQL %s, and no voter of that series can be cloned from%s", m.Name, m.SQL.Version, p.seeding.adviceOnSeries(m, primary))
 	}
 	return Answer{}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -263,11 +262,6 @@ func (p *replication) resetRelayLog(m, primary *Member) Step {
 // dispensed says whether commits are acknowledged by as many other voters as they wait for.
 func (p *replication) dispensed(m, primary *Member) bool {
 	return p.Lossless && len(p.plan.Membership.Voters) > 2 && p.acks.suffice(*p.plan.Membership, primary, m.Name)
-}
-
-// sameSeries says whether two versions, x.y.z, are of one series, x.y.
-func sameSeries(a, b string) bool {
-	return a[:max(strings.LastIndexByte(a, '.'), 0)] == b[:max(strings.LastIndexByte(b, '.'), 0)]
 }
 
 // mysqlAddress returns host:port of a member's mysqld, once its instance has an address.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // rollout changes members one by one.
@@ -148,7 +149,7 @@ func (p *rollout) reportStopped(m, primary *Member) {
 		return
 	}
 	back := "Correct what was changed"
-	if primary != nil && olderVersion(primary.SQL.Version, p.Version) {
+	if primary != nil && mysql.OlderVersion(primary.SQL.Version, p.Version) {
 		back += fmt.Sprintf(", or set spec.version back to %s to call the upgrade off", primary.SQL.Version)
 	}
 	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up on instance %s; the rollout is paused. %s", m.Name, in.ID, back))
@@ -177,7 +178,7 @@ func (st *state) startFails(m *Member) bool {
 		return false
 	}
 	mayHaveStarted := rec.SignedInstance == in.ID || rec.SignedInstance == "" && !st.Records.RebuiltAt.IsZero() // the records forgot
-	if mayHaveStarted && (m.SQL.Access != AccessRefused || !st.deafTo(m) || rec.Opened != "" && olderVersion(rec.Opened, st.Version)) {
+	if mayHaveStarted && (m.SQL.Access != AccessRefused || !st.deafTo(m) || rec.Opened != "" && mysql.OlderVersion(rec.Opened, st.Version)) {
 		return false
 	}
 	return !m.DownSince.IsZero() && st.Now.Sub(m.DownSince) >= silenceAllowed && st.Now.Sub(in.LaunchTime) >= silenceAllowed

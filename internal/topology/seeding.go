@@ -8,6 +8,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // seeding replaces what members hold by a copy of the primary.
@@ -93,12 +94,12 @@ func (p *seeding) donorFor(m, primary *Member) *Member {
 	busy := p.busyDonors(m)
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		if other != primary && other != m && !other.unstable() && !p.plan.Records.gap(other).found() && p.plan.Membership.Has(other.Name) && other.following() && errantOf(other, primary).IsEmpty() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
+		if other != primary && other != m && !other.unstable() && !p.plan.Records.gap(other).found() && p.plan.Membership.Has(other.Name) && other.following() && errantOf(other, primary).IsEmpty() && !p.busy(other.Name) && !mysql.OlderVersion(m.SQL.Version, other.SQL.Version) {
 			donors = append(donors, other)
 		}
 	}
 	for _, d := range donors {
-		if address, known := mysqlAddress(d); known && !busy[address] && sameSeries(m.SQL.Version, d.SQL.Version) {
+		if address, known := mysqlAddress(d); known && !busy[address] && mysql.SameSeries(m.SQL.Version, d.SQL.Version) {
 			return d
 		}
 	}
@@ -123,7 +124,7 @@ func (p *seeding) busyDonors(m *Member) map[string]bool {
 
 // unseedable says whether a member without a vote has to be cloned, and all that it could be cloned from run another series.
 func (p *seeding) unseedable(m, primary *Member) bool {
-	if !m.verified() || p.turns.mayBeNeeded(m) || sameSeries(m.SQL.Version, primary.SQL.Version) {
+	if !m.verified() || p.turns.mayBeNeeded(m) || mysql.SameSeries(m.SQL.Version, primary.SQL.Version) {
 		return false
 	}
 	if !m.SQL.Executed.IsEmpty() && !m.cloneCutOff() && p.errant(m, primary).IsEmpty() && !outOfReach(m, primary) && !m.stuck(p.Now) {
@@ -134,7 +135,7 @@ func (p *seeding) unseedable(m, primary *Member) bool {
 
 // adviceOnSeries says how a member that went ahead to another series is rebuilt; empty for any other.
 func (p *seeding) adviceOnSeries(m, primary *Member) string {
-	if !olderVersion(primary.SQL.Version, m.SQL.Version) || p.turns.tooNew(m) {
+	if !mysql.OlderVersion(primary.SQL.Version, m.SQL.Version) || p.turns.tooNew(m) {
 		return ""
 	}
 	return fmt.Sprintf(". To have it made anew, set spec.version back to %s, and raise it again when all members are well", primary.SQL.Version)
@@ -143,7 +144,7 @@ func (p *seeding) adviceOnSeries(m, primary *Member) string {
 // hasOtherDonor says whether a voter besides the primary runs a version that a member can be cloned from.
 func (p *seeding) hasOtherDonor(m *Member) bool {
 	return slices.ContainsFunc(p.ordered(), func(d *Member) bool {
-		return d != m && p.plan.Membership.Has(d.Name) && d.verified() && sameSeries(m.SQL.Version, d.SQL.Version) && !olderVersion(m.SQL.Version, d.SQL.Version)
+		return d != m && p.plan.Membership.Has(d.Name) && d.verified() && mysql.SameSeries(m.SQL.Version, d.SQL.Version) && !mysql.OlderVersion(m.SQL.Version, d.SQL.Version)
 	})
 }
 

@@ -3,12 +3,10 @@ package topology
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // handover has another voter lead, because a person wants it, or because the primary is to be changed or restarted.
@@ -146,23 +144,11 @@ func (st *state) olderThan(to, primary *Member) *Member {
 	}
 	var found *Member
 	for _, other := range st.ordered() {
-		if other != to && other.Ordinal < st.Replicas && other.verified() && olderVersion(other.SQL.Version, to.SQL.Version) && (found == nil || found == primary) {
+		if other != to && other.Ordinal < st.Replicas && other.verified() && mysql.OlderVersion(other.SQL.Version, to.SQL.Version) && (found == nil || found == primary) {
 			found = other
 		}
 	}
 	return found
-}
-
-// olderVersion says whether version a (x.y.z) is below b.
-func olderVersion(a, b string) bool {
-	numbers := func(version string) (out [3]int) {
-		for i, text := range strings.SplitN(version, ".", 3) {
-			out[i], _ = strconv.Atoi(text)
-		}
-		return out
-	}
-	x, y := numbers(a), numbers(b)
-	return slices.Compare(x[:], y[:]) < 0
 }
 
 // restartPrimary hands over before a primary is restarted, so that writes stop for a second and not for a restart, and waits

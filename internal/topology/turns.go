@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // turns says which members run what the spec does not want any more, which are too new for it, and whose turn it is to be changed.
@@ -128,7 +129,7 @@ func (p *turns) forgetMember(m *Member) {
 // recordOpened remembers which version opens a member's volume from now on, unless a newer one is remembered.
 func (p *turns) recordOpened(m *Member, version string) {
 	rec := p.plan.Records.Members[m.Name]
-	if version != "" && (rec.Opened == "" || olderVersion(rec.Opened, version)) {
+	if version != "" && (rec.Opened == "" || mysql.OlderVersion(rec.Opened, version)) {
 		rec.Opened = version
 		p.plan.Records.Members[m.Name] = rec
 	}
@@ -148,7 +149,7 @@ func (p *turns) recordVersions() {
 			}
 			continue
 		}
-		if !olderVersion(p.Version, m.SQL.Version) || in.TemplateHash != "" && in.TemplateHash != p.TemplateHash {
+		if !mysql.OlderVersion(p.Version, m.SQL.Version) || in.TemplateHash != "" && in.TemplateHash != p.TemplateHash {
 			p.recordOpened(m, m.SQL.Version)
 		}
 	}
@@ -201,14 +202,14 @@ func (p *turns) opensWith(m *Member, version string) bool {
 // who wait for another to come up with the newer one. Empty when there is none.
 func (p *turns) wayBack(primary *Member) string {
 	if primary != nil {
-		if olderVersion(primary.SQL.Version, p.Version) {
+		if mysql.OlderVersion(primary.SQL.Version, p.Version) {
 			return primary.SQL.Version
 		}
 		return ""
 	}
 	back := ""
 	for _, name := range p.unopened {
-		if opened := p.plan.Records.Members[name].Opened; back == "" || olderVersion(back, opened) {
+		if opened := p.plan.Records.Members[name].Opened; back == "" || mysql.OlderVersion(back, opened) {
 			back = opened
 		}
 	}
@@ -223,10 +224,10 @@ func (p *turns) tooNew(m *Member) bool {
 		return true
 	}
 	opened := rec.Opened
-	if p.Version == "" || opened == "" || !olderVersion(p.Version, opened) {
+	if p.Version == "" || opened == "" || !mysql.OlderVersion(p.Version, opened) {
 		return false
 	}
-	return !m.verified() || olderVersion(p.Version, m.SQL.Version)
+	return !m.verified() || mysql.OlderVersion(p.Version, m.SQL.Version)
 }
 
 // downgrading says whether a member is being taken back to the previous version at the moment.
@@ -263,7 +264,7 @@ func (p *turns) seededWithPrevious(m *Member) bool {
 		case other == m || !row.Has(other.Name) || version == "":
 		case version == p.PreviousTemplate.Version:
 			before = true
-		case sameSeries(version, p.Version):
+		case mysql.SameSeries(version, p.Version):
 			return false
 		default:
 			between = true

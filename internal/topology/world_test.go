@@ -11,6 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // world is a small model of what the operator acts on: EC2 with tokens, and a mysqld on each instance. It takes the
@@ -114,10 +115,10 @@ func (w *world) dataOf(m *machine) *data {
 		if v.AttachedTo != m.ID || m.State != stateRunning {
 			continue
 		}
-		if olderVersion(v.data.opened, m.version) {
+		if mysql.OlderVersion(v.data.opened, m.version) {
 			v.data.opened = m.version
 		}
-		if w.broken[m.version] || olderVersion(m.version, v.data.opened) {
+		if w.broken[m.version] || mysql.OlderVersion(m.version, v.data.opened) {
 			return nil
 		}
 		return v.data
@@ -449,7 +450,7 @@ func (w *world) takeSQL(action Action) {
 		d.source, d.ioOn, m.server.sql = to.Address, true, true
 	case CloneFrom:
 		donor := w.dataOf(w.machineOf(a.Donor))
-		if from := w.machineOf(a.Donor).version; !sameSeries(from, m.version) {
+		if from := w.machineOf(a.Donor).version; !mysql.SameSeries(from, m.version) {
 			w.t.Errorf("%s of %s is cloned from %s of %s", a.Member, m.version, a.Donor, from)
 		}
 		d.executed, d.membership, d.source = donor.executed, donor.membership, ""

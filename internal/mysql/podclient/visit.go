@@ -259,16 +259,3 @@ func (v *Visit) Retirements(ctx context.Context) ([]Retirement, error) {
 	}
 	return all, nil
 }
-
-// SameSeries says whether two versions belong to one series, for example 9.7.1 and 9.7.4.
-func SameSeries(a, b string) bool {
-	return series(a) != "" && series(a) == series(b)
-}
-
-func series(version string) string {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 3 {
-		return ""
-	}
-	return parts[0] + "." + parts[1]
-}

@@ -1,8 +1,6 @@
 package conn
 
-import (
-	"strings"
-)
+import "strings"
 
 // QuoteName quotes an identifier.
 func QuoteName(name string) string {
@@ -18,3 +16,9 @@ func Compact(gtids string) string {
 func QuoteText(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\x00", `\0`).Replace(text) + "'"
 }
+
+// Account is a user or a role.
+type Account struct{ User, Host string }
+
+// Quoted is the account as SQL names it.
+func (a Account) Quoted() string { return QuoteName(a.User) + "@" + QuoteName(a.Host) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -40,6 +41,12 @@ type installations struct {
 	leading Installation
 	// changed is called with each new value of leading. It may be nil.
 	changed func(Installation)
+	// denied is called when the API server begins to forbid the list. It may be nil. forbidden says that it does.
+	denied    func(error)
+	forbidden bool
+	// heldUntil is when the lease of this process runs out, which has been held without a gap since a look that found no other; zero
+	// while it has not. Other installations see it renewed, so that none has taken over meanwhile.
+	heldUntil time.Time
 }
 
 // sighting is a version of a lease, and when it was first observed. Whether a lease is renewed is judged by our own clock alone, as the
@@ -49,15 +56,23 @@ type sighting struct {
 	at      time.Time
 }
 
-// live lists the leases in other namespaces and returns one that is held and renewed, nil if there is none.
+// live lists the leases in other namespaces and returns one that is held and renewed, nil if there is none. An API server that forbids the
+// list, as after an upgrade that left the old ClusterRole in place, shows none: an operator that never led would help nobody.
 func (i *installations) live(ctx context.Context) (*coordination.Lease, error) {
 	list, err := i.leases.Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, LeaseName).String()})
-	if err != nil {
+	forbidden := apierrors.IsForbidden(err)
+	if err != nil && !forbidden {
 		return nil, fmt.Errorf("list the leases of other installations: %w", err)
 	}
-	slices.SortFunc(list.Items, func(a, b coordination.Lease) int { return strings.Compare(a.Namespace, b.Namespace) })
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if forbidden && !i.forbidden && i.denied != nil {
+		i.denied(err)
+	}
+	if i.forbidden = forbidden; forbidden {
+		list = &coordination.LeaseList{}
+	}
+	slices.SortFunc(list.Items, func(a, b coordination.Lease) int { return strings.Compare(a.Namespace, b.Namespace) })
 	now, seen := i.clock.Now(), map[string]sighting{}
 	var found *coordination.Lease
 	for n := range list.Items {
@@ -80,6 +95,21 @@ func (i *installations) live(ctx context.Context) (*coordination.Lease, error) {
 	return found, nil
 }
 
+// holds says whether this process has held its lease without a gap since it last saw that no other installation leads. A process that
+// was paused goes by both of its clocks: the monotonic one may have stood still.
+func (i *installations) holds(now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return now.Before(i.heldUntil) && now.Round(0).Before(i.heldUntil.Round(0))
+}
+
+// hold records until when the lease is held; the zero time when it is not.
+func (i *installations) hold(until time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.heldUntil = until
+}
+
 // report calls changed when another installation leads than at the last look, or none any more.
 func (i *installations) report(lease *coordination.Lease) {
 	var leading Installation
@@ -97,6 +127,8 @@ func (i *installations) report(lease *coordination.Lease) {
 // Who leads for the first time writes its lease and then lists those of the others. Two that do so at the same time cannot both miss the
 // other's lease; one that finds it gives its own back, so at worst both try again a moment later. An order by acquireTime would not
 // do: with clocks that differ, the later one may be the one that has already found nobody, and leads.
+//
+// Who leads goes on while the list fails, as long as its own lease does not run out in between: the others see that it is renewed.
 type onlyOne struct {
 	resourcelock.Interface
 	others *installations
@@ -108,7 +140,7 @@ type onlyOne struct {
 func (o *onlyOne) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := o.Interface.Get(ctx)
 	other, errOthers := o.others.live(ctx)
-	if errOthers != nil {
+	if errOthers != nil && !o.others.holds(o.others.clock.Now()) {
 		return nil, nil, errOthers
 	}
 	if other == nil {
@@ -130,21 +162,25 @@ func (o *onlyOne) Update(ctx context.Context, record resourcelock.LeaderElection
 // write writes the lease. It fails while another installation leads: a leader then ends as one that cannot renew its lease, and one
 // that does not lead yet gives the lease back.
 func (o *onlyOne) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	began := o.others.clock.Now()
 	if err := write(ctx, record); err != nil {
 		return err
 	}
 	if record.HolderIdentity == "" {
 		o.leads = false
+		o.others.hold(time.Time{})
 		return nil
 	}
 	other, err := o.others.live(ctx)
-	if err != nil {
+	switch {
+	case err != nil && !o.others.holds(began):
 		return err
-	}
-	if other == nil {
+	case other == nil:
 		o.leads = true
+		o.others.hold(began.Add(time.Duration(record.LeaseDurationSeconds) * time.Second))
 		return nil
 	}
+	o.others.hold(time.Time{})
 	err = fmt.Errorf("%w: %s in %s", ErrOtherInstallation, *other.Spec.HolderIdentity, other.Namespace)
 	if o.leads {
 		return err

@@ -7,8 +7,12 @@ import (
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -91,4 +95,81 @@ func holder(ctx context.Context, t *testing.T, lock resourcelock.Interface) stri
 		t.Fatal(err)
 	}
 	return record.HolderIdentity
+}
+
+// TestALeaderGoesOnWhileTheListFails as long as its own lease is renewed without a gap. Nobody begins to lead, or leads again after a
+// gap, without having seen that no other does.
+func TestALeaderGoesOnWhileTheListFails(t *testing.T) {
+	ctx, now := t.Context(), clocktesting.NewFakePassiveClock(time.Now())
+	client := fake.NewClientset()
+	var failure error
+	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return failure != nil, nil, failure })
+	leases := client.CoordinationV1()
+	inner := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "system", Name: LeaseName}, Client: leases, LockConfig: resourcelock.ResourceLockConfig{Identity: "us"}}
+	lock := &onlyOne{Interface: inner, others: &installations{leases: leases, own: "system", clock: now}}
+	looked := &Lock{looked: inner, clock: now, others: lock.others}
+	record := func() resourcelock.LeaderElectionRecord {
+		return resourcelock.LeaderElectionRecord{HolderIdentity: "us", LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now.Now())}
+	}
+	renew := func(when string, after time.Duration, want bool) {
+		t.Helper()
+		now.SetTime(now.Now().Add(after))
+		if err := lock.Update(ctx, record()); (err == nil) != want {
+			t.Errorf("%s: a renewal: %v", when, err)
+		}
+		if err := looked.Check(ctx); (err == nil) != want {
+			t.Errorf("%s: whoever asks is answered %v", when, err)
+		}
+		if _, _, err := lock.Get(ctx); (err == nil) != want {
+			t.Errorf("%s: the election reads the lease: %v", when, err)
+		}
+	}
+	failure = apierrors.NewTimeoutError("too slow", 1)
+	if err := lock.Create(ctx, record()); err == nil {
+		t.Error("it leads, and has not seen that no other does")
+	}
+	renew("it has not seen that no other leads", 2*time.Second, false)
+	failure = nil
+	renew("the list is answered", 2*time.Second, true)
+	failure = apierrors.NewTimeoutError("too slow", 1)
+	renew("the list fails", 2*time.Second, true)
+	renew("and for longer than a lease lasts", 14*time.Second, true)
+	renew("it was paused for longer than its lease lasts", 15*time.Second, false)
+	failure = nil
+	renew("the list is answered again", 2*time.Second, true)
+	failure = apierrors.NewTimeoutError("too slow", 1)
+	if err := lock.Update(ctx, resourcelock.LeaderElectionRecord{LeaseDurationSeconds: 1}); err != nil {
+		t.Fatal(err)
+	}
+	renew("it gave the lease back", time.Second, false)
+}
+
+// TestWhoMayNotListLeadsAlone, and says so once.
+func TestWhoMayNotListLeadsAlone(t *testing.T) {
+	ctx, now := t.Context(), clocktesting.NewFakePassiveClock(time.Now())
+	client := fake.NewClientset()
+	denies := true
+	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return denies, nil, apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, LeaseName, nil)
+	})
+	leases, said := client.CoordinationV1(), 0
+	inner := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "system", Name: LeaseName}, Client: leases, LockConfig: resourcelock.ResourceLockConfig{Identity: "us"}}
+	looked := &Lock{looked: inner, clock: now, others: &installations{leases: leases, own: "system", clock: now}}
+	looked.OnDenied(func(error) { said++ })
+	lock := &onlyOne{Interface: inner, others: looked.others}
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: "us", LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now.Now())}
+	if err := lock.Create(ctx, record); err != nil {
+		t.Errorf("it does not lead: %v", err)
+	}
+	if err := looked.Check(ctx); err != nil || said != 1 {
+		t.Errorf("whoever asks is answered %v; it was said %d times", err, said)
+	}
+	denies = false
+	if err := lock.Update(ctx, record); err != nil {
+		t.Fatal(err)
+	}
+	denies = true
+	if err := looked.Check(ctx); err != nil || said != 2 {
+		t.Errorf("it is denied once more: %v; it was said %d times", err, said)
+	}
 }

@@ -76,6 +76,14 @@ func (l *Lock) OnOtherInstallation(changed func(Installation)) {
 	}
 }
 
+// OnDenied has denied called when the API server begins to forbid the list of the leases of other installations. It must be called before
+// the election begins; denied must not block.
+func (l *Lock) OnDenied(denied func(error)) {
+	if l.others != nil {
+		l.others.denied = denied
+	}
+}
+
 // OtherInstallation returns the installation that led at the last look, the zero value for none.
 func (l *Lock) OtherInstallation() Installation {
 	if l.others == nil {
@@ -132,7 +140,7 @@ func (l *Lock) look(ctx context.Context) error {
 		return fmt.Errorf("%w: it ran out at %s", ErrNotLeader, end.Format(time.RFC3339))
 	}
 	other, err := l.others.live(ctx)
-	if err != nil {
+	if err != nil && !l.others.holds(l.clock.Now()) {
 		return err
 	}
 	if other != nil {

@@ -29,6 +29,9 @@ func reportLeadership(mgr ctrl.Manager, lock *leader.Lock, events announce.Recor
 		events.Eventf(lease, nil, corev1.EventTypeWarning, v1alpha1.EventOtherInstallationLeads, announce.Act,
 			"the operator in namespace %s leads (%s); this one does nothing. Remove one of the two installations", other.Namespace, other.Holder)
 	})
+	lock.OnDenied(func(err error) {
+		log.Error(err, "the operator may not list the leases of other installations; it leads without that. Install the ClusterRole of this version, and see that there is no second installation")
+	})
 	waits := func() bool { return lock.OtherInstallation() != leader.Installation{} }
 	for _, own := range []prometheus.Collector{o.Build.info(), metrics.Leading(mgr.Elected()), metrics.OtherInstallationLeads(waits)} {
 		if err := registry.Register(own); err != nil {

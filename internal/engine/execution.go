@@ -69,10 +69,13 @@ func (x *Execution) take(ctx context.Context, a topology.Action) error {
 		}
 	}
 	handled, err := x.takeInSQL(ctx, a)
-	if !handled {
-		return fmt.Errorf("nobody knows how to %s", a)
+	switch {
+	case handled:
+		return err
+	case x.Cloud == nil:
+		return &Problem{Message: "the cluster's AWS account cannot be used at the moment", After: AfterWaiting, Pause: longestPause}
 	}
-	return err
+	return fmt.Errorf("nobody knows how to %s", a)
 }
 
 // restoreTags puts back what somebody took off the members' resources. Nothing waits for it: least of all a failover, or a deletion.

@@ -494,6 +494,19 @@ func TestTheFenceIsTriedEverySecond(t *testing.T) {
 	}
 }
 
+// TestWithoutAnAccountNothingIsAskedOfEC2, and nothing is reported beside the condition that says why. It is tried again after a pause.
+func TestWithoutAnAccountNothingIsAskedOfEC2(t *testing.T) {
+	w, q := newStage(), NewRequests()
+	x := w.execution(q, topology.StartInstance{Member: "a", InstanceID: "i-1"})
+	x.Cloud = nil
+	if x.Run(t.Context()); len(x.Problems) != 1 || !x.Problems[0].Quiet() || slices.Contains(w.asked, "start instance i-1 of a") {
+		t.Errorf("asked %v, problems %v", w.asked, x.Problems)
+	}
+	if q.MayTry(topology.Identity(topology.StartInstance{Member: "a", InstanceID: "i-1"}), w.clock.Now()) {
+		t.Error("it is tried again at once")
+	}
+}
+
 // TestAFullSubnetIsRemembered, and its zone lacks room only once EC2 has refused each of its subnets.
 func TestAFullSubnetIsRemembered(t *testing.T) {
 	w, q := newStage(), NewRequests()

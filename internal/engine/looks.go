@@ -38,7 +38,8 @@ type LookPorts struct {
 	ParseGTIDs func(text string) (gtid.Set, error)
 	// Judge adds to what a member answered what follows from the spec and the records.
 	Judge func(m *topology.Member, o mysql.Observation)
-	// Heard is called for each member that was looked at, once it is settled whether it answered.
+	// Heard is called for each member that was looked at, once it is settled whether it answered. One that does not answer on an
+	// instance that does not run is left out.
 	Heard func(ctx context.Context, m *topology.Member)
 }
 
@@ -101,18 +102,18 @@ func (l *look) stale(now time.Time) bool {
 	return l.over && now.Sub(l.ended) >= lookFresh
 }
 
-// Observe asks every member whose instance runs, side by side. It fails when another process leads.
+// Observe asks every member that may answer, side by side. It fails when another process leads.
 func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) error {
 	looks, tasks := map[string]*look{}, []func(context.Context){}
 	for _, name := range slices.Sorted(maps.Keys(o.Members)) {
 		m := o.Members[name]
 		in := m.CurrentInstance()
-		if in == nil || in.State != inventory.StateRunning || in.Address == "" {
+		if !in.MayAnswer(o) {
 			k.Detector.RecordAnswer(m, o.Now, p.Clock.Now())
 			continue
 		}
 		l, patience := k.begin(ctx, m, p), lookPatience
-		if !k.Detector.SilentSince(name).IsZero() {
+		if !k.Detector.SilentSince(name).IsZero() || in.State != inventory.StateRunning && !k.Detector.DownSince(name).IsZero() {
 			patience = silentPatience
 		}
 		looks[name] = l
@@ -124,7 +125,9 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 			return err
 		}
 		k.Detector.RecordAnswer(o.Members[name], looks[name].started, p.Clock.Now())
-		p.Heard(ctx, o.Members[name])
+		if o.Members[name].SQL.Access != topology.AccessNone {
+			p.Heard(ctx, o.Members[name])
+		}
 	}
 	o.Now = p.Clock.Now()
 	k.Detector.Record(o)
@@ -162,6 +165,9 @@ func (k *Looks) begin(ctx context.Context, m *topology.Member, p LookPorts) *loo
 func (k *Looks) take(m *topology.Member, l *look, p LookPorts) error {
 	o, over := l.answer()
 	m.SQL = sqlOf(o, p.ParseGTIDs)
+	if o.Access != mysql.AccessVerified && m.CurrentInstance().State != inventory.StateRunning {
+		m.SQL = topology.SQL{} // that an instance is silent which does not run says nothing of its mysqld
+	}
 	if !over {
 		return nil
 	}

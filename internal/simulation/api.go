@@ -46,6 +46,8 @@ const (
 // weather is how EC2's API behaves at the moment.
 type weather struct {
 	down, throttled bool
+	// withoutLists: EC2 answers no list, and what is asked of it otherwise.
+	withoutLists bool
 	// lag is how old the describes are, up to this many milliseconds.
 	lag int64
 	// withoutSnapshots: EC2 answers every list but that of snapshots.
@@ -94,7 +96,7 @@ func (p *process) send(what string, timeout, before, after int64, effect func() 
 		return fmt.Errorf("%s: %w: the deadline is over", what, errSilent)
 	}
 	switch {
-	case w.shape.weather.down:
+	case w.shape.weather.down, w.shape.weather.withoutLists && what == describe:
 		p.sleep(timeout)
 		return fmt.Errorf("%s: %w", what, errSilent)
 	case w.shape.weather.throttled && w.chance(80):

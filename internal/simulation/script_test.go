@@ -150,9 +150,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "kill-operator":
 		w.leader.die("killed")
 	case "ec2-silent":
-		w.shape.weather.down = true
+		w.shape.weather.withoutLists = d.HasArg("lists")
+		w.shape.weather.down = !w.shape.weather.withoutLists
 	case "ec2-answers":
-		w.shape.weather.down = false
+		w.shape.weather.down, w.shape.weather.withoutLists = false, false
 	case "drop-row":
 		for _, v := range w.cloud.volumes {
 			if v.st != nil {

@@ -109,6 +109,9 @@ func (d *FailureDetector) Expect(plan Plan) {
 // SilentSince returns since when a member has been silent; the zero time when it is not.
 func (d *FailureDetector) SilentSince(member string) time.Time { return d.since[silence][member] }
 
+// DownSince returns since when a member has not been reached, whether its instance runs or not; the zero time when it is.
+func (d *FailureDetector) DownSince(member string) time.Time { return d.since[absence][member] }
+
 // SomeSilent says whether a member is silent.
 func (d *FailureDetector) SomeSilent() bool { return len(d.since[silence]) > 0 }
 

@@ -30,7 +30,7 @@ func TestWhatEC2SaidBeforeItsSilence(t *testing.T) {
 		"an impaired volume, and a silent EC2": {silent, impairedVolume,
 			"orders-2: EC2 called a volume of instance i-2 impaired at 14:02 UTC on 26 Nov and has not answered since. EBS does not"},
 		"a stopped instance": {silent, func(s *scene) { s.lose(2); s.member(2).Instances[0].State = stateStopped },
-			"instance i-2 is stopped (EC2 has not answered since 14:02 UTC on 26 Nov)"},
+			"instance i-2 was stopped; starting it (EC2 has not answered since 14:02 UTC on 26 Nov)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
@@ -64,4 +64,66 @@ func impaired(s *scene) {
 func impairedVolume(s *scene) {
 	impaired(s)
 	s.member(2).Instances[0].VolumesImpaired = true
+}
+
+// TestStartsWhileEC2IsSilent: an instance that was last shown as stopped is started, but for one that was stopped by force, and one whose
+// mysqld answers all the same.
+func TestStartsWhileEC2IsSilent(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(s *scene)
+		starts bool
+	}{
+		"stopped":              {func(*scene) {}, true},
+		"stopped by force":     {func(s *scene) { s.observed.Records.Forced = []ForcedStop{{Instance: "i-2", At: 1}} }, false},
+		"another is, by force": {func(s *scene) { s.observed.Records.Forced = []ForcedStop{{Instance: "i-1", At: 1}} }, true},
+		"stopping":             {func(s *scene) { s.member(2).Instances[0].State = stateStopping }, false},
+		"it answers":           {func(s *scene) { *s.member(2) = *newScene().member(2); s.member(2).Instances[0].State = stateStopped }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.lose(2)
+			s.member(2).Instances[0].State = stateStopped
+			s.observed.CloudReachable = false
+			row.change(s)
+			plan, actions := s.plan()
+			if strings.Contains(actions, "start instance i-2") != row.starts {
+				t.Errorf("planned %q", actions)
+			}
+			if row.starts && plan.RequeueAfter < waitEC2 {
+				t.Errorf("looks again after %s", plan.RequeueAfter)
+			}
+		})
+	}
+}
+
+// TestWhoIsAsked: each member with an address, but for one that EC2 has just called off, and one that was stopped by force.
+func TestWhoIsAsked(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(o *Observed, in *Instance)
+		asked  bool
+	}{
+		"running":                     {func(_ *Observed, in *Instance) { in.State = stateRunning }, true},
+		"running, without an address": {func(_ *Observed, in *Instance) { in.State, in.Address = stateRunning, "" }, false},
+		"just called stopped":         {func(*Observed, *Instance) {}, false},
+		"called stopped a while ago":  {func(o *Observed, _ *Instance) { o.CloudTaken = o.Now.Add(-answerHolds) }, true},
+		"called stopped by a late look": {func(o *Observed, in *Instance) {
+			o.CloudTaken, in.AnsweredAt = o.Now.Add(-time.Hour), o.Now.Add(-time.Second)
+		}, false},
+		"pending, and EC2 is silent": {func(o *Observed, in *Instance) { o.CloudReachable, in.State = false, statePending }, true},
+		"just called pending":        {func(_ *Observed, in *Instance) { in.State = statePending }, false},
+		"called pending a while ago": {func(o *Observed, in *Instance) { o.CloudTaken, in.State = o.Now.Add(-answerHolds), statePending }, true},
+		"stopped by force, a while ago": {func(o *Observed, in *Instance) {
+			o.CloudTaken, o.Records.Forced = o.Now.Add(-answerHolds), []ForcedStop{{Instance: in.ID}}
+		}, false},
+		"running, after a stop by force": {func(o *Observed, in *Instance) {
+			in.State, o.Records.Forced = stateRunning, []ForcedStop{{Instance: in.ID}}
+		}, true},
+	} {
+		o := newScene().observed
+		in := &Instance{ID: "i-1", State: stateStopped, Address: "10.0.0.1"}
+		row.change(&o, in)
+		if asked := in.MayAnswer(&o); asked != row.asked {
+			t.Errorf("%s: asked %t", name, asked)
+		}
+	}
 }

@@ -134,10 +134,17 @@ func (p *provisioning) instanceComes(m *Member, vol *Volume, in *Instance) Step 
 
 // needStart plans to start a stopped instance. One that a zone without capacity cannot start is ended after a while, which
 // frees its volume.
+//
+// While EC2's lists are silent, what they showed as stopped is started all the same: EC2 counts its starts apart from its lists, and to
+// start an instance that runs changes nothing.
 func (p *provisioning) needStart(m *Member, vol *Volume, in *Instance) Step {
-	if !p.CloudReachable || p.busy(m.Name) {
+	switch {
+	case m.verified(), p.busy(m.Name), !p.CloudReachable && p.Records.forced(in.ID):
 		p.waitAtMost(waitEC2)
 		return waits("instance " + in.ID + " is stopped")
+	case !p.CloudReachable:
+		p.retry(waitEC2, StartInstance{m.Name, in.ID})
+		return waits("instance " + in.ID + " was stopped; starting it")
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity to start instance %s in %s at the moment", m.Name, in.ID, vol.Zone))

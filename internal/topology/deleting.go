@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,11 +95,12 @@ func (p *removal) shownBy() time.Time {
 
 // chooseFinalVolumes decides once, while mysqld can still be asked, whose volume the final snapshot is taken of: the
 // primary's. When no primary is known every voter's, or every volume with data, is taken: too much rather than the
-// wrong one. It decides again when a snapshot is wanted and none was chosen: then the policy was changed on the way.
+// wrong one. It decides again when a snapshot is wanted and none of the chosen volumes can give one: then the policy was changed on the way,
+// or they are lost, and what the others hold is all that is left of the data.
 func (p *removal) chooseFinalVolumes() {
 	rec := &p.plan.Records
 	wanted := p.DeletionPolicy == v1alpha1.DeletionPolicySnapshot && (rec.Bootstrapped != "" || !rec.RebuiltAt.IsZero())
-	if rec.FinalChosen && (!wanted || len(rec.FinalVolumes) > 0) {
+	if rec.FinalChosen && (!wanted || slices.ContainsFunc(rec.FinalVolumes, func(id string) bool { return !p.finalLost(id) })) {
 		return
 	}
 	if !rec.FinalChosen {
@@ -107,6 +109,7 @@ func (p *removal) chooseFinalVolumes() {
 	if !wanted {
 		return
 	}
+	rec.FinalVolumes = nil
 	if primary := p.certainPrimary(); primary != nil {
 		rec.FinalVolumes = []string{primary.volume().ID}
 		return
@@ -116,6 +119,20 @@ func (p *removal) chooseFinalVolumes() {
 			rec.FinalVolumes = append(rec.FinalVolumes, vol.ID)
 		}
 	}
+}
+
+// finalLost says whether a volume that was chosen is lost without a final snapshot. A volume that EC2 does not show is believed lost as that
+// of any member, and no snapshot that EC2 does not list counts as missing while it does not answer that list.
+func (p *removal) finalLost(volumeID string) bool {
+	if p.snapshotOf(volumeID, snapshotCompleted) != nil || p.holderOf(volumeID) != nil || p.Snapshots.Taken.IsZero() || p.Snapshots.Unanswered != "" {
+		return false
+	}
+	for _, m := range p.Members {
+		if m.RecordedVolume == volumeID {
+			return p.volumeLost(m)
+		}
+	}
+	return true
 }
 
 // certainPrimary returns the primary when all voters answer and agree that it is: one that was replaced without our
@@ -151,7 +168,11 @@ func (p *removal) finalSnapshots() bool {
 		}
 		m := p.holderOf(id)
 		if m == nil {
-			continue // the volume is gone: nothing is left to take
+			if !p.finalLost(id) {
+				all = false
+				p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "volume " + id + " is not shown by EC2 and its final snapshot is not complete; waiting until its loss is certain"}
+			}
+			continue // nothing is left to take
 		}
 		all = false
 		if why := p.Snapshots.Unanswered; why != "" {

@@ -25,6 +25,7 @@ func (p *removal) delete() {
 		v := &View{Name: m.Name, Phase: v1alpha1.PhaseDeleting, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
 		p.views[m.Name] = v
 		describe(m, v)
+		p.reportTransition(m)
 	}
 	if !p.CloudReachable {
 		p.waitAtMost(waitEC2)
@@ -183,7 +184,7 @@ func (p *removal) finalSnapshots() bool {
 		switch snapshot := p.snapshotOf(id, ""); {
 		case in != nil && in.State != stateStopped:
 			p.stop(m, in)
-			v.Step = waits("stopping before the final snapshot")
+			v.Step = waits(fmt.Sprintf("stopping before the final snapshot; instance %s is %s", in.ID, in.State))
 		case snapshot == nil:
 			p.retry(waitMySQL, TakeSnapshot{m.Name, id, p.finalPurpose()})
 			v.Step = waits("taking the final snapshot")
@@ -231,7 +232,7 @@ func (p *removal) endInstances() bool {
 				continue
 			}
 			left = true
-			p.views[m.Name].Step = waits(fmt.Sprintf("instance %s is being terminated", in.ID))
+			p.views[m.Name].Step = waits(fmt.Sprintf("terminating instance %s, which is %s", in.ID, in.State))
 			if in.State != stateShuttingDown {
 				p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
 			}
@@ -258,11 +259,15 @@ func (p *removal) endVolumes() bool {
 				continue
 			}
 			left = true
-			p.views[m.Name].Step = waits(fmt.Sprintf("volume %s is being deleted", vol.ID))
-			if vol.State == volumeAvailable || vol.State == volumeError {
+			step := fmt.Sprintf("volume %s is being deleted", vol.ID)
+			switch {
+			case vol.State == volumeAvailable, vol.State == volumeError:
 				p.volumes.clearPendingVolume(m.Name)
 				p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
+			case vol.AttachedTo != "":
+				step = fmt.Sprintf("volume %s cannot be deleted: it is %s by instance %s, %s", vol.ID, vol.State, vol.AttachedTo, m.holder(&vol))
 			}
+			p.views[m.Name].Step = waits(step)
 		}
 	}
 	return left

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +42,39 @@ func TestDeletionKeepsWhatIsLeft(t *testing.T) {
 			}
 			if taken != want {
 				t.Errorf("%d snapshots, want %d", taken, want)
+			}
+		})
+	}
+}
+
+// TestADeletionNamesWhatHoldsItUp: what EC2 does not bring to an end, and a volume that somebody attached to an instance of their own.
+func TestADeletionNamesWhatHoldsItUp(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(m *Member)
+		step   string
+		found  string
+	}{
+		"an instance stays in shutting-down": {func(m *Member) { m.Instances[0].State = stateShuttingDown },
+			"terminating instance i-2, which is shutting-down", "orders-2: instance i-2 has been shutting-down"},
+		"a volume is in another instance": {func(m *Member) { m.Instances, m.Volumes[0].AttachedTo = nil, "i-9" },
+			"volume vol-2 cannot be deleted: it is in-use by instance i-9, which is no instance of the member: detach it there", "orders-2: volume vol-2 has been in-use by instance i-9, which is no instance of the member"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.desired.Deleting, s.desired.DeletionPolicy = true, "Delete"
+			for i := range 2 {
+				s.member(i).Instances, s.member(i).Volumes = nil, nil
+			}
+			s.lose(2)
+			m := s.member(2)
+			row.change(m)
+			m.Transition, m.TransitionSince = m.transition(), s.observed.Now.Add(-transitionPatience)
+			plan, _ := s.plan()
+			if step := plan.Members[2].Step.Message; step != row.step {
+				t.Errorf("it waits for %q", step)
+			}
+			if !slices.ContainsFunc(plan.Degraded, func(f Finding) bool { return strings.HasPrefix(f.Message, row.found) }) {
+				t.Errorf("it reports %v", plan.Degraded)
 			}
 		})
 	}

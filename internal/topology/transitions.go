@@ -38,7 +38,7 @@ func (m *Member) holder(vol *Volume) string {
 }
 
 // reportTransition reports what EC2 does not bring to an end.
-func (p *provisioning) reportTransition(m *Member) {
+func (p *pass) reportTransition(m *Member) {
 	if p.CloudReachable && m.Transition != "" && p.Now.Sub(m.TransitionSince) >= transitionPatience {
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: %s since %s. EC2 usually needs seconds for that: see the EC2 console, and the AWS Health Dashboard",
 			m.Name, m.Transition, m.TransitionSince.UTC().Format("15:04 UTC on 2 Jan")))

@@ -18,12 +18,20 @@ type ToldCache struct {
 	Promotion *v1alpha1.PromotionStatus
 	// HinderedSince is since when trouble has stood in the way of a deletion, in each pass.
 	HinderedSince time.Time
+	// Standstill is what a deletion has been waiting for without a change.
+	Standstill Standstill
 	// FailingSince is since when the cluster has had no primary; zero while it has one.
 	FailingSince time.Time
 	// Writes is since when the cluster should have taken a write and did not.
 	Writes Writes
 	// Timeline is what is known of the present failure of a primary, or of the switchover under way.
 	Timeline Timeline
+}
+
+// Standstill is what a deletion waits for, and since when for just that.
+type Standstill struct {
+	Left  string
+	Since time.Time
 }
 
 // newsAfter is how long an action that is taken again and again is told of only once.

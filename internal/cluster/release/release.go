@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -191,7 +193,7 @@ func (r *Releaser) RemoveFinalizers(ctx context.Context, s *pass.Pass) error {
 // stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
 // the way for AbandonPatience, without a pass in which there was none.
 func giveUpFor(s *pass.Pass, now time.Time) *engine.Problem {
-	trouble, n := trouble(s), s.Cache
+	trouble, n := trouble(s, now), s.Cache
 	switch {
 	case trouble == nil || !s.Deleting():
 		n.Told.HinderedSince = time.Time{}
@@ -206,8 +208,8 @@ func giveUpFor(s *pass.Pass, now time.Time) *engine.Problem {
 }
 
 // trouble is what stands in the way of a deletion: of several what only a person can put right.
-func trouble(s *pass.Pass) (found *engine.Problem) {
-	problems := append([]*engine.Problem{s.Access.Problem}, s.Result.Problems...)
+func trouble(s *pass.Pass, now time.Time) (found *engine.Problem) {
+	problems := append([]*engine.Problem{s.Access.Problem, standstill(s, now)}, s.Result.Problems...)
 	if wait := s.Plan.Waiting; wait.Reason == v1alpha1.ReasonSnapshotsUnknown {
 		problems = append(problems, &engine.Problem{Reason: wait.Reason, Message: wait.Message, After: engine.AfterWaiting})
 	}
@@ -217,6 +219,27 @@ func trouble(s *pass.Pass) (found *engine.Problem) {
 		}
 	}
 	return found
+}
+
+// standstill is the trouble of a deletion that gets no further although EC2 refuses nothing, such as an instance that stays in
+// shutting-down, or a volume that somebody attached to an instance of their own; nil while it has got further within AbandonPatience. A
+// snapshot takes as long as its volume is large: while one is pending nothing stands still.
+func standstill(s *pass.Pass, now time.Time) *engine.Problem {
+	var waits []string
+	if s.Deleting() && s.Planned && !s.Plan.Gone && !slices.ContainsFunc(s.Observed.Snapshots.Known, func(snapshot topology.Snapshot) bool { return snapshot.State == inventory.SnapshotPending }) {
+		waits = append(waits, s.Plan.Waiting.Message)
+		for _, m := range s.Plan.Members {
+			waits = append(waits, m.Step.Message)
+		}
+	}
+	left, still := strings.Join(waits, "; "), &s.Cache.Told.Standstill
+	if left != still.Left {
+		*still = pass.Standstill{Left: left, Since: now}
+	}
+	if left == "" || now.Sub(still.Since) < AbandonPatience {
+		return nil
+	}
+	return &engine.Problem{Reason: v1alpha1.ReasonDeleting, Message: "the deletion got no further since " + still.Since.UTC().Format(time.RFC3339) + ": " + s.Plan.Waiting.Message, After: engine.AfterPerson}
 }
 
 // releaseRecords lets the members ConfigMap go.

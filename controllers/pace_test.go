@@ -201,6 +201,7 @@ func TestWhenToLookAgain(t *testing.T) {
 		"a failure that only a person undoes":       {&pass.Pass{Plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{Problems: []*engine.Problem{{After: engine.AfterPerson}}}}, engine.AfterWaiting},
 		"backups in trouble while nobody can write": {&pass.Pass{Plan: topology.Plan{Failing: true}, Result: pass.Result{Problems: []*engine.Problem{{After: engine.AfterPerson, Aside: true}}}}, engine.AfterFailing},
 		"backups in trouble while there is work":    {&pass.Pass{Plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{Problems: []*engine.Problem{{After: engine.AfterPerson, Aside: true}}}}, time.Second},
+		"a preflight that found something":          {&pass.Pass{Plan: topology.Plan{RequeueAfter: 5 * time.Second}, Seen: pass.Sight{PreflightProblem: &engine.Problem{After: engine.AfterPerson}}}, 5 * time.Second},
 		"an object in the way":                      {&pass.Pass{Plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{InTheWay: []*engine.Problem{{After: engine.AfterPerson}}}}, 50 * time.Millisecond},
 	} {
 		if result, err := r.reporter.Next(row.s, nil); err != nil || result.RequeueAfter != row.want {

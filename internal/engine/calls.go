@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -88,21 +89,23 @@ func (x *Execution) TakeAnswers(ctx context.Context) {
 }
 
 // cloudFailure turns what EC2 answered to an action into a problem, unless it is one. EC2 is not asked again for a while for what it has
-// just refused; the fence is tried more often than the rest.
+// just refused: briefly for what may pass by itself, and the fence is tried more often than the rest; longer for what a person has to
+// change.
 func (x *Execution) cloudFailure(action topology.Action, err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
 	}
 	x.Requests.DoubtAfter(err, x.Clock.Now())
 	p := CloudError(err)
-	longest := longestPause
-	if stop, stops := action.(topology.StopInstance); stops {
-		longest = fencePause
-		if !stop.Gracefully {
-			p.After = min(p.After, fencePause) // it may be a fence, and no pass would try it sooner
-		}
+	_, stops := action.(topology.StopInstance)
+	switch class := awsapi.Classify(err); {
+	case class == awsapi.Denied || class == awsapi.Quota || class == awsapi.Invalid || awsapi.Refused(err):
+		p.Pause, p.PauseFrom = max(p.Pause, refusedPause), firstPause
+	case stops:
+		p.Pause = fencePause
+	default:
+		p.Pause = max(p.Pause, longestPause)
 	}
-	p.Pause = max(p.Pause, longest)
 	if x.Requests.mismatchedFor(action, x.Clock.Now()) >= tokenTold {
 		p.Reason = v1alpha1.ReasonWaitingForDependency
 	}

@@ -482,14 +482,35 @@ func TestALackOfCapacityIsRemembered(t *testing.T) {
 	}
 }
 
-// TestTheFenceIsTriedEverySecond, whatever EC2 answers: it asks for no longer pause until the next pass. A shutdown may wait.
+// TestTheFenceIsTriedEverySecond while EC2 may take it the next time. What a person has to change first is asked for less and less often:
+// the allowance of calls is one for all clusters of an account and region.
 func TestTheFenceIsTriedEverySecond(t *testing.T) {
-	for gracefully, want := range map[bool]time.Duration{false: fencePause, true: AfterWaiting} {
-		w := newStage()
-		w.answers["stop"], w.answers["shut"] = context.DeadlineExceeded, context.DeadlineExceeded
-		x := w.execution(NewRequests(), topology.StopInstance{Member: "a", InstanceID: "i-1", Gracefully: gracefully})
-		if x.Run(t.Context()); len(x.Problems) != 1 || x.Problems[0].After != want {
-			t.Errorf("gracefully %t: %+v", gracefully, x.Problems)
+	for name, row := range map[string]struct {
+		err         error
+		least, most int // times within two minutes
+	}{
+		"silent":    {context.DeadlineExceeded, 110, 120},
+		"throttled": {answer("StopInstances", "RequestLimitExceeded"), 110, 120},
+		"pending":   {answer("StopInstances", "IncorrectInstanceState"), 110, 120},
+		"denied":    {answer("StopInstances", "UnauthorizedOperation"), 7, 10},
+	} {
+		w, q := newStage(), NewRequests()
+		w.answers["stop"] = row.err
+		run := func() *Execution {
+			x := w.execution(q, topology.StopInstance{Member: "a", InstanceID: "i-1"})
+			x.Run(t.Context())
+			return x
+		}
+		for range 120 {
+			if x := run(); len(x.Problems) != 1 {
+				t.Fatalf("%s: problems %v", name, x.Problems)
+			} else if after := (Outcome{Problems: x.Problems}).LookAgain(topology.Plan{RequeueAfter: AfterProgress}); after != time.Second {
+				t.Fatalf("%s: the next pass is after %s", name, after)
+			}
+			w.clock.SetTime(w.clock.Now().Add(time.Second))
+		}
+		if n := len(w.asked); n < row.least || n > row.most {
+			t.Errorf("%s: asked %d times", name, n)
 		}
 	}
 }

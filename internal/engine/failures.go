@@ -16,6 +16,9 @@ const (
 	longestPause = 5 * time.Second
 	// fencePause is the same for what powers an instance off.
 	fencePause = time.Second
+	// refusedPause is the same for what a person has to change, such as a permission or a quota: one account and region has one allowance
+	// of calls for all clusters.
+	refusedPause = 30 * time.Second
 	// failureAge is after which time without a failure one is forgotten: nothing makes the attempt any more.
 	failureAge = 10 * time.Minute
 	// failureLasts is for how long an attempt has to have failed each time before a person should know, whatever it failed of.

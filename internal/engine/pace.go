@@ -19,8 +19,9 @@ type Outcome struct {
 }
 
 // LookAgain says after how long the next pass is due: when the plan asks for it, unless a problem asks for longer. Trouble with EC2
-// itself does not count: the plan knows of it, and asking too often is the cloud plane's own care. Nor may a problem slow a cluster down
-// that has no primary: what was refused is not asked for again so soon, see Requests.Refusal.
+// itself does not count: the plan knows of it, and asking too often is the cloud plane's own care. What was refused has a pause of its own
+// (Requests.Refusal) and slows nothing else down: a replica that lost its source does not wait for a quota. Nor may any problem slow a
+// cluster down that has no primary.
 func (o Outcome) LookAgain(plan topology.Plan) time.Duration {
 	progress := o.Promoted || o.Moved && len(o.Problems) == 0
 	after := plan.RequeueAfter
@@ -37,7 +38,7 @@ func (o Outcome) LookAgain(plan topology.Plan) time.Duration {
 		switch {
 		case plan.Failing:
 			after = max(after, AfterFailing)
-		case p.After > 0 && !p.Aside:
+		case p.After > 0 && p.Pause == 0 && !p.Aside:
 			after = max(after, min(p.After, AfterWaiting))
 		default:
 			after = max(after, time.Second)

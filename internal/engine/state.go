@@ -62,7 +62,7 @@ func (x *Execution) failed(a topology.Action, p *Problem) {
 
 // report adds what an action met to the problems. What usually passes by itself, and does not, is a person's business.
 func (x *Execution) report(a topology.Action, p *Problem) {
-	shown := &Problem{Reason: p.Reason, Message: a.String() + ": " + p.Message, After: p.After, Cause: p}
+	shown := &Problem{Reason: p.Reason, Message: a.String() + ": " + p.Message, After: p.After, Pause: p.Pause, Cause: p}
 	if since := x.Requests.lastingSince(topology.Identity(a), x.Clock.Now()); p.Quiet() && !since.IsZero() {
 		shown.Reason = v1alpha1.ReasonActionFailing
 		shown.Message += "; it has failed since " + since.UTC().Format(time.RFC3339) + " and is tried again"

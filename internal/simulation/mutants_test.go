@@ -632,7 +632,6 @@ var mutants = []mutant{
 		file:   failuresFile,
 		old:    "failed && now.Sub(f.at) < f.pause {",
 		new:    "failed && f.pause < 0 {",
-		and:    []patch{{"internal/engine/pace.go", "		case p.After > 0 && !p.Aside:", "		case false:"}},
 		breaks: []string{asksHotly},
 	},
 	{

@@ -103,13 +103,8 @@ func (r *Reporter) Next(s *pass.Pass, failure *engine.Problem) (ctrl.Result, err
 		}
 		return ctrl.Result{}, failure
 	}
-	problems := slices.Clone(s.Result.Problems)
-	for _, p := range []*engine.Problem{s.Seen.DependencyProblem, s.Seen.PreflightProblem} {
-		if p != nil {
-			problems = append(problems, p)
-		}
-	}
-	outcome := engine.Outcome{Moved: s.Result.Moved, Promoted: s.Result.Promoted, Acted: s.Result.Acted, Problems: problems}
+	// The preflight, and what the spec names, are looked for at a pace of their own, and the plan waits for them where it needs them.
+	outcome := engine.Outcome{Moved: s.Result.Moved, Promoted: s.Result.Promoted, Acted: s.Result.Acted, Problems: s.Result.Problems}
 	return ctrl.Result{RequeueAfter: outcome.LookAgain(s.Plan)}, nil // an object that is in the way has a pace of its own
 }
 

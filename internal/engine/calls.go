@@ -106,10 +106,21 @@ func (x *Execution) cloudFailure(action topology.Action, err error) *Problem {
 	default:
 		p.Pause = max(p.Pause, longestPause)
 	}
+	if _, starts := action.(topology.StartInstance); starts && refusesStart(err) {
+		p.Message += startAdvice
+	}
 	if x.Requests.mismatchedFor(action, x.Clock.Now()) >= tokenTold {
 		p.Reason = v1alpha1.ReasonWaitingForDependency
 	}
 	return p
+}
+
+// startAdvice is for an instance that EC2 may never start again, because its root volume is gone or its type was withdrawn.
+const startAdvice = ". If this lasts, switch off the instance's termination protection and terminate it: the data volume stays, and the member gets another instance on it"
+
+// refusesStart says whether EC2 refuses to start an instance for what it is, not for what is lacking at the moment.
+func refusesStart(err error) bool {
+	return awsapi.Classify(err) == awsapi.Invalid || awsapi.Refused(err) || awsapi.Code(err) == "IncorrectInstanceState"
 }
 
 // tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.

@@ -515,6 +515,26 @@ func TestTheFenceIsTriedEverySecond(t *testing.T) {
 	}
 }
 
+// TestAnInstanceThatNeverStartsIsTerminatedByAPerson: the message says that this is safe, and not for what passes by itself.
+func TestAnInstanceThatNeverStartsIsTerminatedByAPerson(t *testing.T) {
+	for code, advised := range map[string]bool{
+		"Unsupported": true, "InvalidParameterValue": true, "IncorrectInstanceState": true,
+		codeNoCapacity: false, "RequestLimitExceeded": false, "UnauthorizedOperation": false, "InternalError": false,
+	} {
+		w := newStage()
+		w.answers["start"], w.answers["terminate"] = answer("StartInstances", code), answer("TerminateInstances", code)
+		x := w.execution(NewRequests(), topology.StartInstance{Member: "a", InstanceID: "i-1"}, topology.TerminateInstance{Member: "b", InstanceID: "i-2"})
+		if x.Run(t.Context()); len(x.Problems) != 2 {
+			t.Fatalf("%s: problems %v", code, x.Problems)
+		}
+		for _, p := range x.Problems {
+			if got := strings.HasSuffix(p.Message, startAdvice); got != (advised && strings.HasPrefix(p.Message, "start")) {
+				t.Errorf("%s: %q", code, p.Message)
+			}
+		}
+	}
+}
+
 // TestWithoutAnAccountNothingIsAskedOfEC2, and nothing is reported beside the condition that says why. It is tried again after a pause.
 func TestWithoutAnAccountNothingIsAskedOfEC2(t *testing.T) {
 	w, q := newStage(), NewRequests()

@@ -82,7 +82,7 @@ func TestStartsWhileEC2IsSilent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
 			s.lose(2)
-			s.member(2).Instances[0].State = stateStopped
+			s.member(2).Instances[0].State, s.member(2).Volumes[0].Zone = stateStopped, "c"
 			s.observed.CloudReachable = false
 			row.change(s)
 			plan, actions := s.plan()

@@ -52,8 +52,8 @@ type ProberOptions struct {
 	Interval, Timeout time.Duration
 	Clock             clock.WithTicker
 	// OnChange is called, from a goroutine of the prober's, when writes begin or cease to succeed, as soon as one fails or
-	// takes suspiciously long, once for each time that they do, and when the commit settings of the server have changed (see
-	// heartbeat). It must not block.
+	// takes suspiciously long, and when the commit settings of the server have changed (see heartbeat). While a write goes on taking
+	// long it is called again until they have ceased to succeed: whoever looked may have looked a moment too early. It must not block.
 	OnChange func(key string)
 	// Pool are the options for connections: dial and statement time-outs, Dial.
 	Pool conn.Options
@@ -239,7 +239,8 @@ func (p *Prober) look(b *probe, turn bool) {
 	if start {
 		b.busy, b.began = true, p.options.Clock.Now()
 	}
-	told := b.judge(p.options.Clock) && !b.forgotten
+	told := b.judge(p.options.Clock) || b.busy && b.suspect && b.ok
+	told = told && !b.forgotten
 	b.mu.Unlock()
 	if start {
 		p.do(b)

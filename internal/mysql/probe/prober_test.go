@@ -61,6 +61,10 @@ func TestProber(t *testing.T) {
 	if since := soFresh(before); since > probe.ProbeFresh {
 		t.Errorf("told only %s after the last success", since)
 	}
+	mysqltest.WaitFor(t, "another look, as the write goes on taking long", func() bool { return times() > before+1 })
+	if since := soFresh(before + 1); since > probe.ProbeFresh {
+		t.Errorf("told once more only %s after the last success", since)
+	}
 	mysqltest.WaitFor(t, "writes fail", failing)
 	mysqltest.WaitFor(t, "somebody is told that writes cease to succeed", func() bool { return soFresh(times()-1) > probe.ProbeFresh })
 	mysqltest.WaitFor(t, "a commit of the prober waits", func() bool { return m[0].Observe(ctx).PendingCommits > 0 })

@@ -28,10 +28,10 @@ type ToldCache struct {
 	Timeline Timeline
 }
 
-// Standstill is what a deletion waits for, and since when for just that.
+// Standstill is what a deletion waits for, since when for just that, and when that was seen last.
 type Standstill struct {
-	Left  string
-	Since time.Time
+	Left        string
+	Since, Seen time.Time
 }
 
 // newsAfter is how long an action that is taken again and again is told of only once.

@@ -223,7 +223,8 @@ func trouble(s *pass.Pass, now time.Time) (found *engine.Problem) {
 
 // standstill is the trouble of a deletion that gets no further although EC2 refuses nothing, such as an instance that stays in
 // shutting-down, or a volume that somebody attached to an instance of their own; nil while it has got further within AbandonPatience. A
-// snapshot takes as long as its volume is large: while one is pending nothing stands still.
+// snapshot takes as long as its volume is large: while one is pending nothing stands still. What happened between two passes that lie far
+// apart nobody saw.
 func standstill(s *pass.Pass, now time.Time) *engine.Problem {
 	var waits []string
 	if s.Deleting() && s.Planned && !s.Plan.Gone && !slices.ContainsFunc(s.Observed.Snapshots.Known, func(snapshot topology.Snapshot) bool { return snapshot.State == inventory.SnapshotPending }) {
@@ -233,9 +234,10 @@ func standstill(s *pass.Pass, now time.Time) *engine.Problem {
 		}
 	}
 	left, still := strings.Join(waits, "; "), &s.Cache.Told.Standstill
-	if left != still.Left {
+	if left != still.Left || now.Sub(still.Seen) > AbandonPatience/2 {
 		*still = pass.Standstill{Left: left, Since: now}
 	}
+	still.Seen = now
 	if left == "" || now.Sub(still.Since) < AbandonPatience {
 		return nil
 	}

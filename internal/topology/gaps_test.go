@@ -1,10 +1,11 @@
 package topology
 
 import (
-	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"

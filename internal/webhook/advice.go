@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// enoughZones is how many zones let a majority survive the loss of any one, whatever the number of members.
-	enoughZones = 3
+	// enoughSubnets is how many subnets, each in a zone of its own, let a majority survive the loss of any zone, whatever the number of
+	// members.
+	enoughSubnets = 3
 	// wideNetwork is the prefix of the largest private network (10.0.0.0/8); a shorter one reaches beyond it.
 	wideNetwork = 8
 )
@@ -23,7 +24,7 @@ const (
 // advice tells what is permitted in a spec, but is better known before it happens.
 func advice(cluster *v1alpha1.MySQLCluster) admission.Warnings {
 	var warnings admission.Warnings
-	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, variables, zones, clients, data, upkeep, marks} {
+	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, variables, subnets, clients, data, upkeep, marks} {
 		warnings = append(warnings, part(cluster)...)
 	}
 	return warnings
@@ -61,15 +62,17 @@ func variables(cluster *v1alpha1.MySQLCluster) []string {
 	return warnings
 }
 
-func zones(cluster *v1alpha1.MySQLCluster) []string {
+// subnets warns of too few of them. Which zones they are in only EC2 knows, and the webhook does not ask it.
+func subnets(cluster *v1alpha1.MySQLCluster) []string {
 	n, subnets := int(cluster.ReplicaCount()), len(cluster.Spec.AWS.SubnetIDs)
+	const advice = "give subnets of three zones (manager doctor shows the zone of each)"
 	switch {
-	case n == 1 || subnets == 0 || subnets >= min(n, enoughZones):
+	case n == 1 || subnets == 0 || subnets >= min(n, enoughSubnets):
 		return nil
 	case subnets == 1:
-		return []string{"aws.subnetIDs: all members are in one subnet, so in one zone, and are lost together with it; give subnets of three zones"}
+		return []string{"aws.subnetIDs: all members are in one subnet, so in one zone, and are lost together with it; " + advice}
 	default:
-		return []string{fmt.Sprintf("aws.subnetIDs: %d members in %d subnets: the loss of one zone can take the majority; give subnets of three zones", n, subnets)}
+		return []string{fmt.Sprintf("aws.subnetIDs: %d members in %d subnets: the loss of one zone can take the majority; "+advice, n, subnets)}
 	}
 }
 

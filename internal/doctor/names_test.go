@@ -4,6 +4,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -29,6 +30,10 @@ func TestDocsHaveEveryCheck(t *testing.T) {
 	}
 	if !slices.Equal(documented, all) {
 		t.Errorf("docs/doctor.md has\n%v\nthe checks are\n%v", documented, all)
+	}
+	sample := regexp.MustCompile("(?m)^([0-9]+) checks: ").FindSubmatch(text)
+	if want := strconv.Itoa(len(all) - len(spending)); sample == nil || string(sample[1]) != want {
+		t.Errorf("the sample of docs/doctor.md has the summary %q, but without --spend a cluster gets %s checks", sample, want)
 	}
 }
 

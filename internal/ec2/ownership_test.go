@@ -1,7 +1,9 @@
 package ec2
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -34,38 +36,14 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 	other.ClusterUID = "uid-of-another-" + t.Name()
 	was := l.owner
 	l.owner = other
-	theirs, machine := l.available("orders-0"), l.running("orders-0")
+	theirs, launched := l.available("orders-0"), l.running("orders-0")
 	l.owner = was
 	l.proxy.ResetCalls()
-	uid := other.ClusterUID
 	for name, cloud := range map[string]*Cloud{"one that knows it": l.cloud, "a new process": l.newCloud()} {
-		for what, do := range map[string]func() error{
-			"start":          func() error { return cloud.StartInstance(ctx, uid, i.ID) },
-			"stop":           func() error { return cloud.StopInstance(ctx, uid, i.ID, StopPower) },
-			"terminate":      func() error { return cloud.TerminateInstance(ctx, uid, i.ID) },
-			"delete":         func() error { return cloud.DeleteVolume(ctx, uid, v.ID) },
-			"retire":         func() error { return cloud.RetireVolume(ctx, uid, v.ID) },
-			"mark version":   func() error { return cloud.TagVersion(ctx, uid, v.ID, "9.9.9") },
-			"mark recovered": func() error { return cloud.TagRecovered(ctx, uid, v.ID) },
-			"attach theirs":  func() error { return cloud.AttachVolume(ctx, uid, v.ID, machine.ID, device) },
-			"attach to them": func() error { return cloud.AttachVolume(ctx, uid, theirs.ID, i.ID, device) },
-			"detach":         func() error { return cloud.DetachVolume(ctx, uid, v.ID, i.ID) },
-			"delete backup":  func() error { return cloud.DeleteSnapshot(ctx, uid, snapshot.ID) },
-			"delete group":   func() error { return cloud.DeleteSecurityGroup(ctx, uid, group) },
-			"claim by tags":  func() error { return cloud.RestoreTags(ctx, uid, v.ID, other.TagsOf("orders-0", 1)) },
-			"mark as member": func() error {
-				return cloud.RestoreTags(ctx, uid, v.ID, map[string]string{v1alpha1.TagMember: "orders-1"})
-			},
-			"by no cluster": func() error { return cloud.DeleteVolume(ctx, "", v.ID) },
-			"grow": func() error {
-				_, err := cloud.ModifyVolume(ctx, v.ID, VolumeSpec{Owner: other, Member: "orders-0", SizeGiB: 100})
-				return err
-			},
-			"snapshot": func() error {
-				_, err := cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: other, Member: "orders-0", VolumeID: v.ID, Purpose: "final"})
-				return err
-			},
-		} {
+		calls := foreign{cloud: cloud, as: other, ownVolume: theirs.ID, ownInstance: launched.ID,
+			instance: i.ID, volume: v.ID, snapshot: snapshot.ID, group: group}.calls(ctx)
+		coversCloud(t, maps.Keys(calls), touchNothing)
+		for what, do := range calls {
 			if err := do(); !errors.Is(err, awsapi.ErrForeign) || awsapi.Explain(err).Reason != v1alpha1.ReasonForeignResource {
 				t.Errorf("%s by %s: %v, want ErrForeign", what, name, err)
 			}
@@ -78,6 +56,61 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 	}
 	if err := l.cloud.RetireVolume(ctx, was.ClusterUID, v.ID); err != nil {
 		t.Errorf("its own cluster: %v", err)
+	}
+}
+
+// touchNothing are the methods of Cloud that are given nothing of a cluster's to change, with what they do.
+var touchNothing = map[string]string{
+	"ResolveImage": "reads", "InstanceType": "reads", "Preflight": "dry runs of what is not there yet", "CanRehearse": "reads the store",
+	"Rehearse": "dry runs on what carries the owner's tag", "ConsoleOutput": "reads",
+	"LaunchInstance": "makes, with the owner's tag", "CreateVolume": "makes, with the owner's tag",
+	"EnsureSecurityGroup": "finds the group by the owner",
+	"CopyVolume":          "only reads the volume, whose the caller finds out",
+	"DeleteSnapshotsFor":  "finds the snapshots by the owner's tag, and deletes them by DeleteSnapshot",
+}
+
+// foreign is what a cluster is said to have, and what is another's.
+type foreign struct {
+	cloud *Cloud
+	// as is the cluster, which has a volume and an instance of its own.
+	as                                awsapi.Ownership
+	ownVolume, ownInstance            string
+	instance, volume, snapshot, group string
+}
+
+// calls would change it. The name of each begins with its method.
+func (f foreign) calls(ctx context.Context) map[string]func() error {
+	cloud, uid := f.cloud, f.as.ClusterUID
+	return map[string]func() error{
+		"StartInstance":          func() error { return cloud.StartInstance(ctx, uid, f.instance) },
+		"StopInstance":           func() error { return cloud.StopInstance(ctx, uid, f.instance, StopPower) },
+		"TerminateInstance":      func() error { return cloud.TerminateInstance(ctx, uid, f.instance) },
+		"DeleteVolume":           func() error { return cloud.DeleteVolume(ctx, uid, f.volume) },
+		"DeleteVolume of nobody": func() error { return cloud.DeleteVolume(ctx, "", f.volume) },
+		"RetireVolume":           func() error { return cloud.RetireVolume(ctx, uid, f.volume) },
+		"TagVersion":             func() error { return cloud.TagVersion(ctx, uid, f.volume, "9.9.9") },
+		"TagRecovered":           func() error { return cloud.TagRecovered(ctx, uid, f.volume) },
+		"AttachVolume to its own": func() error {
+			return cloud.AttachVolume(ctx, uid, f.volume, f.ownInstance, device)
+		},
+		"AttachVolume of its own": func() error {
+			return cloud.AttachVolume(ctx, uid, f.ownVolume, f.instance, device)
+		},
+		"DetachVolume":        func() error { return cloud.DetachVolume(ctx, uid, f.volume, f.instance) },
+		"DeleteSnapshot":      func() error { return cloud.DeleteSnapshot(ctx, uid, f.snapshot) },
+		"DeleteSecurityGroup": func() error { return cloud.DeleteSecurityGroup(ctx, uid, f.group) },
+		"RestoreTags of all":  func() error { return cloud.RestoreTags(ctx, uid, f.volume, f.as.TagsOf("orders-0", 1)) },
+		"RestoreTags of a member": func() error {
+			return cloud.RestoreTags(ctx, uid, f.volume, map[string]string{v1alpha1.TagMember: "orders-1"})
+		},
+		"ModifyVolume": func() error {
+			_, err := cloud.ModifyVolume(ctx, f.volume, VolumeSpec{Owner: f.as, Member: "orders-0", SizeGiB: 100})
+			return err
+		},
+		"CreateSnapshot": func() error {
+			_, err := cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: f.as, Member: "orders-0", VolumeID: f.volume, Purpose: "final"})
+			return err
+		},
 	}
 }
 

@@ -488,11 +488,12 @@ func TestTheFenceIsTriedEverySecond(t *testing.T) {
 	for name, row := range map[string]struct {
 		err         error
 		least, most int // times within two minutes
+		again       time.Duration
 	}{
-		"silent":    {context.DeadlineExceeded, 110, 120},
-		"throttled": {answer("StopInstances", "RequestLimitExceeded"), 110, 120},
-		"pending":   {answer("StopInstances", "IncorrectInstanceState"), 110, 120},
-		"denied":    {answer("StopInstances", "UnauthorizedOperation"), 7, 10},
+		"silent":    {context.DeadlineExceeded, 110, 120, time.Second},
+		"throttled": {answer("StopInstances", "RequestLimitExceeded"), 110, 120, time.Second},
+		"pending":   {answer("StopInstances", "IncorrectInstanceState"), 110, 120, time.Second},
+		"denied":    {answer("StopInstances", "UnauthorizedOperation"), 7, 10, afterRefused},
 	} {
 		w, q := newStage(), NewRequests()
 		w.answers["stop"] = row.err
@@ -504,7 +505,7 @@ func TestTheFenceIsTriedEverySecond(t *testing.T) {
 		for range 120 {
 			if x := run(); len(x.Problems) != 1 {
 				t.Fatalf("%s: problems %v", name, x.Problems)
-			} else if after := (Outcome{Problems: x.Problems}).LookAgain(topology.Plan{RequeueAfter: AfterProgress}); after != time.Second {
+			} else if after := (Outcome{Problems: x.Problems}).LookAgain(topology.Plan{RequeueAfter: AfterProgress}); after != row.again {
 				t.Fatalf("%s: the next pass is after %s", name, after)
 			}
 			w.clock.SetTime(w.clock.Now().Add(time.Second))

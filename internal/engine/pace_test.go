@@ -8,7 +8,7 @@ import (
 )
 
 // TestLookAgain: a pass that brought something about is followed at once, one that did not is not repeated hot. What has a pause of its own
-// slows nothing else down.
+// slows the rest down little.
 func TestLookAgain(t *testing.T) {
 	const soon, later = AfterProgress, 30 * time.Second
 	start := []topology.Action{topology.StartInstance{Member: "orders-1", InstanceID: "i-1"}}
@@ -33,8 +33,9 @@ func TestLookAgain(t *testing.T) {
 		"something is waited for":                  {Outcome{Problems: []*Problem{failed, waiting}}, topology.Plan{RequeueAfter: soon, Actions: start}, waiting.After},
 		"what nothing waits for has failed":        {Outcome{Problems: []*Problem{aside}}, topology.Plan{RequeueAfter: soon}, time.Second},
 		"a problem does not hasten the plan":       {Outcome{Problems: []*Problem{failed}}, topology.Plan{RequeueAfter: later}, later},
-		"something is refused, and pauses":         {Outcome{Problems: []*Problem{refused}}, topology.Plan{RequeueAfter: soon, Actions: start}, time.Second},
-		"the same, and the plan has time":          {Outcome{Problems: []*Problem{refused}}, topology.Plan{RequeueAfter: 5 * time.Second, Actions: start}, 5 * time.Second},
+		"something is refused, and pauses":         {Outcome{Problems: []*Problem{refused}}, topology.Plan{RequeueAfter: soon, Actions: start}, afterRefused},
+		"what may be a fence has failed":           {Outcome{Problems: []*Problem{{After: AfterPerson, Pause: fencePause}}}, topology.Plan{RequeueAfter: soon, Actions: start}, time.Second},
+		"something is refused, with time left":     {Outcome{Problems: []*Problem{refused}}, topology.Plan{RequeueAfter: 5 * time.Second, Actions: start}, 5 * time.Second},
 		"something is waited for, at the longest":  {Outcome{Problems: []*Problem{{After: time.Hour}}}, topology.Plan{RequeueAfter: soon}, AfterWaiting},
 	} {
 		if got := row.outcome.LookAgain(row.plan); got != row.want {

@@ -437,11 +437,6 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 	return waits(fmt.Sprintf("volume %s is %s", vol.ID, vol.State))
 }
 
-// lostItsVolume says whether somebody detached the volume of an instance that has run mysqld on it since its start.
-func (p *provisioning) lostItsVolume(m *Member, in *Instance) bool {
-	return p.Records.Members[m.Name].SignedInstance == in.ID && m.downFor(p.Now) >= lateAnswers && in.LaunchTime.Before(m.DownSince)
-}
-
 // instanceFor returns the instance that a member is to have its volume on: the one that has it, else the newest that was made
 // from the present spec, else the newest.
 func (d Desired) instanceFor(m *Member) *Instance {

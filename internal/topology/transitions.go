@@ -44,3 +44,8 @@ func (p *pass) reportTransition(m *Member) {
 			m.Name, m.Transition, m.TransitionSince.UTC().Format("15:04 UTC on 2 Jan")))
 	}
 }
+
+// lostItsVolume says whether somebody detached the volume of an instance that has run mysqld on it since its start.
+func (p *provisioning) lostItsVolume(m *Member, in *Instance) bool {
+	return p.Records.Members[m.Name].SignedInstance == in.ID && m.downFor(p.Now) >= lateAnswers && in.LaunchTime.Before(m.DownSince)
+}

@@ -1,9 +1,6 @@
 package topology
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // answerHolds is how long EC2's word that an instance does not run is relied on. The lists are read every half a minute; what is older
 // says that EC2 does not answer, and the instance may have been started since.
@@ -28,9 +25,4 @@ func (in *Instance) MayAnswer(o *Observed) bool {
 		said = in.AnsweredAt
 	}
 	return o.Now.Sub(said) >= answerHolds
-}
-
-// forced says whether an instance was stopped by force, and nobody knows of a start since.
-func (p PowerOffs) forced(id string) bool {
-	return slices.ContainsFunc(p.Forced, func(f ForcedStop) bool { return f.Instance == id })
 }

@@ -56,6 +56,11 @@ func (p *pass) recordForced(m *Member, in *Instance) {
 	rec.Forced = append(slices.DeleteFunc(rec.Forced, func(other ForcedStop) bool { return other.Instance == f.Instance }), f)
 }
 
+// forced says whether an instance was stopped by force, and nobody knows of a start since.
+func (p PowerOffs) forced(id string) bool {
+	return slices.ContainsFunc(p.Forced, func(f ForcedStop) bool { return f.Instance == id })
+}
+
 // stop powers an instance off, unless that is under way and gets on: first its power is cut, and one that stays in stopping after that
 // is stopped by force.
 func (p *pass) stop(m *Member, in *Instance) {
@@ -81,7 +86,7 @@ func (p *pass) finishStops() {
 	for _, m := range p.ordered() {
 		for i := range m.Instances {
 			in := &m.Instances[i]
-			if in.State == stateStopping && in.StopStuck && m.downFor(p.Now) >= transitionPatience && !p.forced(in.ID) {
+			if in.State == stateStopping && in.StopStuck && m.downFor(p.Now) >= transitionPatience && !p.plan.Records.forced(in.ID) {
 				p.recordForced(m, in) // who asks next may be a person, in EC2's console
 			}
 			if in.PowerCut || m.downFor(p.Now) >= stopGivenUp {
@@ -96,11 +101,6 @@ func (p *pass) finishStops() {
 			f.Stopped = p.Now.Unix()
 		}
 	}
-}
-
-// forced says whether an instance is known to be stopped by force.
-func (p *pass) forced(instance string) bool {
-	return slices.ContainsFunc(p.plan.Records.Forced, func(f ForcedStop) bool { return f.Instance == instance })
 }
 
 // finishStop asks again for a stop that got stuck.

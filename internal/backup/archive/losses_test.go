@@ -53,7 +53,7 @@ func TestWhatWasUsedUpIsLost(t *testing.T) {
 			}
 			before := gtid.MustParse(uuid + ":1-9").Subtract(gtid.MustParse(row.lost)).Union(gtid.MustParse(row.gap))
 			if next.Lost != row.lost || next.Gap != row.gap || !next.Preceding().Equal(before) || strings.Join(losses, " ") != row.losses {
-				t.Errorf("it goes on with %+v", next)
+				t.Errorf("the next segment is %+v", next)
 			}
 			if broken := row.lost != ""; broken != (next.AnchorNumber == 2) || broken && next.Anchor != next.Before {
 				t.Errorf("the anchor is %q before segment %d", next.Anchor, next.AnchorNumber)

@@ -26,7 +26,7 @@ func TestADumpOfWhatWasLostIsNoBase(t *testing.T) {
 	lost := executed(t, c.primary).Subtract(kept.set)
 	c.failover()
 	c.write(c.replica, 3)
-	await(t, "the loss is told", func() bool { r := c.reported(); return r.Lost == lost.String() && r.BaseNeeded })
+	await(t, "the report of the loss", func() bool { r := c.reported(); return r.Lost == lost.String() && r.BaseNeeded })
 	// The GTID of what was lost, for another transaction.
 	sql(t, c.replica, "SET gtid_next = '"+lost.String()+"'; INSERT INTO shop.diary VALUES (4)")
 	after := c.write(c.replica, 5)
@@ -83,7 +83,7 @@ func TestALossIsFoundOnceItsGTIDsAreUsedUp(t *testing.T) {
 	after := c.write(c.replica, 3)
 	c.write(c.replica, 4)
 	c.archived()
-	await(t, "the loss is told", func() bool { r := c.reported(); return r.Lost == lost.String() && r.BaseNeeded })
+	await(t, "the report of the loss", func() bool { r := c.reported(); return r.Lost == lost.String() && r.BaseNeeded })
 	if _, err := NewPlan(t.Context(), c.folder, "", Point{Time: after.at}); !errors.Is(err, ErrGap) {
 		t.Errorf("from a dump of %s, which was lost: %v", lost, err)
 	}

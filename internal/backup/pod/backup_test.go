@@ -280,7 +280,7 @@ func TestASchedulesRetention(t *testing.T) {
 }
 
 // TestRetentionKnowsEarlierVerifications, whose results are only in the status of MySQLBackups: earlier versions wrote them nowhere else. One
-// that passed stays although the last one failed for another reason, and one that was refuted takes nobody's place.
+// that passed stays although the last one failed for another reason, and one that was refuted takes the place of no other.
 func TestRetentionKnowsEarlierVerifications(t *testing.T) {
 	s := newScene(t)
 	run := func(job string) v1alpha1.MySQLBackupStatus {

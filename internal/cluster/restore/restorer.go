@@ -293,7 +293,7 @@ func reportedBy(s *pass.Pass, job *batchv1.Job) bool {
 	return s.Backup.Recovery[task.ReportJob] == string(job.UID)
 }
 
-// LookAtRecovery reads what the restoring pod said, also when it is done: what it left out is told for as long as the cluster
+// LookAtRecovery reads what the restoring pod said, also when it is done: what it left out is shown for as long as the cluster
 // says that it was restored.
 func (r *Restorer) LookAtRecovery(ctx context.Context, s *pass.Pass) {
 	if s.Backup.Recovery == nil && s.Cluster.Recovery() != nil {

@@ -23,7 +23,7 @@ type Purged struct {
 
 // PurgeBinaryLogs removes the oldest binary logs of a primary, as long as each given replica has executed everything in
 // them; where enough is not 0, no more than are needed for so many bytes. executed are the replicas' executed GTID sets as text; a replica
-// that is left out, and all that is restored later, may have to be seeded anew. The newest logs stay in any case.
+// that is left out, and all that is restored later, may have to be seeded again. The newest logs stay in any case.
 // It fails with ErrCommitsPending while commits wait for acknowledgements that do not come: reading the list of logs would
 // hang behind them (fact 2). On a full disk it can end in the statement's deadline (fact 22).
 func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string, enough uint64) (purged Purged, err error) {

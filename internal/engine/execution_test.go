@@ -25,6 +25,7 @@ type stage struct {
 	hung    []func()         // tasks that outlast their pass
 	hangs   bool
 	waited  []time.Duration // for tasks, by passes
+	awaits  func()          // called while a pass waits for a task
 	woken   int
 	records topology.ClusterRecord
 	clock   *clocktesting.FakePassiveClock
@@ -132,6 +133,9 @@ type begun struct {
 
 func (b begun) Await(_ context.Context, patience time.Duration) bool {
 	b.waited = append(b.waited, patience)
+	if b.awaits != nil {
+		b.awaits()
+	}
 	return b.over
 }
 

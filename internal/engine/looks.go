@@ -26,6 +26,9 @@ const (
 	lookLimit = 4 * time.Second
 	// lookFresh is how old an answer may be that came after its pass had gone on.
 	lookFresh = time.Second
+	// observationSpan is how long an observation takes at the most. When one took longer, the process stood still: in that time nobody was
+	// looked at, so it does not count as time in which a member was silent, and what is decided is as old as the rest of it.
+	observationSpan = 2 * time.Second
 )
 
 // LookPorts are what looking at mysqld goes through.
@@ -41,6 +44,8 @@ type LookPorts struct {
 	// Heard is called for each member that was looked at, once it is settled whether it answered. One that does not answer on an
 	// instance that does not run is left out.
 	Heard func(ctx context.Context, m *topology.Member)
+	// Wake has another pass made now.
+	Wake func()
 }
 
 // LookedAt is a mysqld that is looked at.
@@ -76,8 +81,9 @@ type look struct {
 	started time.Time
 	task    Task
 
-	mu          sync.Mutex
-	over        bool
+	mu sync.Mutex
+	// late is true once no pass waits for it any more, over once there is an answer.
+	late, over  bool
 	observation mysql.Observation
 	ended       time.Time
 	// claims says that the member's writing session was asked for, claim with what outcome.
@@ -95,11 +101,32 @@ func (l *look) answer() (o mysql.Observation, over bool) {
 	return l.observation, true
 }
 
-// stale says whether an answer came too long ago.
+// await waits for the answer. When it comes later than that, the cluster is looked at again: passes may be further apart than an answer is
+// fresh, and a member that answers slowly would count as silent for ever.
+func (l *look) await(ctx context.Context, patience time.Duration) {
+	if l.task.Await(ctx, patience) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = !l.over
+}
+
+// answered records what a member answered, and says whether a pass should be made for it: it does, and no pass waits.
+func (l *look) answered(o mysql.Observation, claims bool, claim error, now time.Time) (wake bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.observation, l.claims, l.claim, l.over, l.ended = o, claims, claim, true, now
+	return l.late && o.Access == mysql.AccessVerified
+}
+
+// stale says whether an answer came too long ago, or says nothing: the look ended without one long after its limit, so that the process
+// stood still meanwhile.
 func (l *look) stale(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over && now.Sub(l.ended) >= lookFresh
+	late := l.observation.Access == mysql.AccessSilent && l.ended.Sub(l.started) > lookLimit+observationSpan
+	return l.over && (late || now.Sub(l.ended) >= lookFresh)
 }
 
 // Observe asks every member that may answer, side by side. It fails when another process leads.
@@ -117,19 +144,23 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 			patience = silentPatience
 		}
 		looks[name] = l
-		tasks = append(tasks, func(ctx context.Context) { l.task.Await(ctx, patience) })
+		tasks = append(tasks, func(ctx context.Context) { l.await(ctx, patience) })
 	}
 	p.Threads.All(ctx, tasks)
 	for _, name := range slices.Sorted(maps.Keys(looks)) {
 		if err := k.take(o.Members[name], looks[name], p); err != nil {
 			return err
 		}
-		k.Detector.RecordAnswer(o.Members[name], looks[name].started, p.Clock.Now())
+		asked := looks[name].started
+		if waited := p.Clock.Now().Add(-lookPatience); waited.After(asked) {
+			asked = waited // no pass waits for longer, unless it stands still
+		}
+		k.Detector.RecordAnswer(o.Members[name], asked, p.Clock.Now())
 		if o.Members[name].SQL.Access != topology.AccessNone {
 			p.Heard(ctx, o.Members[name])
 		}
 	}
-	o.Now = p.Clock.Now()
+	o.Now = o.Now.Add(min(p.Clock.Since(o.Now), observationSpan))
 	k.Detector.Record(o)
 	k.readLogs(ctx, o, p)
 	k.findSkipped(ctx, o, p)
@@ -152,9 +183,9 @@ func (k *Looks) begin(ctx context.Context, m *topology.Member, p LookPorts) *loo
 		if claimed {
 			claim = server.Claim(ctx)
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.observation, l.claims, l.claim, l.over, l.ended = o, claimed, claim, true, p.Clock.Now()
+		if l.answered(o, claimed, claim, p.Clock.Now()) {
+			p.Wake()
+		}
 	})
 	return l
 }

@@ -77,8 +77,8 @@ func (x *Execution) problem(p *Problem) {
 }
 
 // decisionFresh is how old what a pass has decided may be before it is asked whether this process still leads. Nobody else can have
-// become leader sooner: the lease is held for longer after its last renewal.
-const decisionFresh = 5 * time.Second
+// become leader sooner: the lease is held for longer after its last renewal than this and the observation together.
+const decisionFresh = 3 * time.Second
 
 // stillLeads fails when a pass stood still for so long that another may lead by now, and one does: EC2 knows no lease.
 func (x *Execution) stillLeads(ctx context.Context) error {

@@ -163,6 +163,7 @@ func (op *operator) lookPorts() engine.LookPorts {
 		},
 		Judge: op.judge,
 		Heard: func(context.Context, *topology.Member) {},
+		Wake:  op.wakeUp,
 	}
 }
 

@@ -17,11 +17,7 @@ func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o to
 		Ports: engine.Ports{
 			Cloud: cloudPort{op}, Database: sqlPort{op, o}, Records: op.stored, Threads: threads{op}, Reporter: reportPort{op}, Clock: clock{op.w},
 			Lease: func(ctx context.Context) error { return processOf(ctx).holdsLease() },
-			Wake: func() {
-				if op.wake != nil {
-					op.wake()
-				}
-			},
+			Wake:  op.wakeUp,
 		},
 		Desired: d, Observed: o, Plan: plan, Requests: op.requests, Outdated: op.outdated(),
 	}
@@ -29,6 +25,13 @@ func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o to
 	x.TakeAnswers(ctx)
 	x.Run(ctx)
 	return engine.Outcome{Promoted: x.Promoted, Acted: x.Acted, Problems: x.Problems}
+}
+
+// wakeUp has another pass made now, unless one is under way.
+func (op *operator) wakeUp() {
+	if op.wake != nil {
+		op.wake()
+	}
 }
 
 // outdated are the volumes whose tag does not say yet which version has opened them.

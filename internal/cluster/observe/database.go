@@ -38,6 +38,7 @@ func (r *Database) Observe(ctx context.Context, s *pass.Pass) error {
 
 // lookPorts are what the members of a cluster are looked at through.
 func (r *Database) lookPorts(s *pass.Pass) engine.LookPorts {
+	cluster := client.ObjectKeyFromObject(s.Cluster)
 	return engine.LookPorts{
 		Threads: pass.Goroutines{}, Clock: r.Clock, ParseGTIDs: gtid.Parse,
 		Server: func(_ context.Context, m *topology.Member) engine.LookedAt {
@@ -48,6 +49,7 @@ func (r *Database) lookPorts(s *pass.Pass) engine.LookPorts {
 		},
 		Judge: func(m *topology.Member, o mysql.Observation) { r.judgeSettings(s, m, o) },
 		Heard: func(ctx context.Context, m *topology.Member) { r.followSilence(ctx, s, m) },
+		Wake:  func() { r.LookNow(cluster) },
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -16,13 +15,14 @@ import (
 type applierStops struct {
 	server string // its UUID
 	run    int64
-	// at are those of which that is not known, skipped those that were not applied.
-	at, skipped gtid.Set
-	search      *logSearch
-	retryAt     time.Time
+	// at are those of which that is not known, skipped those that were not applied, unread those of which the log could not be read.
+	at, skipped, unread gtid.Set
+	// search is under way, nil for none; failed counts those before it that failed.
+	search *logSearch
+	failed int
 }
 
-// findSkipped sets which transactions each replica has in name only.
+// findSkipped sets which transactions each replica has in name only, or may have.
 func (k *Looks) findSkipped(ctx context.Context, o *topology.Observed, p LookPorts) {
 	for _, name := range slices.Sorted(maps.Keys(o.Members)) {
 		m := o.Members[name]
@@ -35,11 +35,12 @@ func (k *Looks) findSkipped(ctx context.Context, o *topology.Observed, p LookPor
 		if one, err := gtid.Parse(mysql.FailedTransaction(r.ApplierError)); err == nil {
 			failed, s.at = one, s.at.Union(one)
 		}
-		s.take(o.Now)
-		if wanted := s.at.Intersect(m.SQL.Executed).Subtract(failed); s.search == nil && !wanted.IsEmpty() && !o.Now.Before(s.retryAt) {
+		s.take()
+		wanted := s.at.Intersect(m.SQL.Executed).Subtract(failed)
+		if s.search == nil && !wanted.IsEmpty() {
 			s.search = beginSearch(ctx, wanted, p.Server(ctx, m), p.Threads)
 		}
-		r.Skipped = s.skipped
+		r.Stops = topology.ApplierStops{Skipped: s.skipped, Unread: s.unread, Reading: !wanted.IsEmpty()}
 	}
 }
 
@@ -52,19 +53,23 @@ func (k *Looks) stopsOf(m *topology.Member) *applierStops {
 	return k.applierStops[id]
 }
 
-// take takes the answer of a search that is over. A transaction that the log does not show was skipped as well. What could not be read is
-// asked for once more after logAgain.
-func (s *applierStops) take(now time.Time) {
+// take takes the answer of a search that is over. A transaction that the log does not show was skipped as well. What could not be read in
+// logTries searches nobody knows: it counts as little as what was skipped.
+func (s *applierStops) take() {
 	if s.search == nil {
 		return
 	}
 	wanted := s.search.wanted
 	found, err, over := s.search.answer()
-	switch {
-	case !over:
+	if !over {
 		return
-	case err != nil:
-		s.search, s.retryAt = nil, now.Add(logAgain)
+	}
+	s.search = nil
+	if err != nil {
+		if s.failed++; s.failed < logTries {
+			return
+		}
+		s.failed, s.at, s.unread = 0, s.at.Subtract(wanted), s.unread.Union(wanted)
 		return
 	}
 	applied := gtid.Set{}
@@ -73,5 +78,5 @@ func (s *applierStops) take(now time.Time) {
 			applied = applied.Union(one)
 		}
 	}
-	s.search, s.at, s.skipped = nil, s.at.Subtract(wanted), s.skipped.Union(wanted.Subtract(applied))
+	s.failed, s.at, s.skipped = 0, s.at.Subtract(wanted), s.skipped.Union(wanted.Subtract(applied))
 }

@@ -23,30 +23,41 @@ func TestSkippedTransactions(t *testing.T) {
 		err      error
 		asked    bool
 		skipped  string
+		unread   string
 	}{
-		"it was applied after all":     {refused, one, rows, nil, true, ""},
-		"it is empty":                  {refused, one, empty, nil, true, one},
-		"it is not there":              {refused, one, nil, nil, true, one},
-		"the log cannot be read":       {refused, one, nil, errors.New("purged"), true, ""},
-		"it is not executed yet":       {refused, primaryUUID + ":1-6", nil, nil, false, ""},
-		"the applier stopped for else": {"a worker was killed", one, empty, nil, false, ""},
+		"it was applied after all":     {refused, one, rows, nil, true, "", ""},
+		"it is empty":                  {refused, one, empty, nil, true, one, ""},
+		"it is not there":              {refused, one, nil, nil, true, one, ""},
+		"the log cannot be read":       {refused, one, nil, errors.New("purged"), true, "", one},
+		"it is not executed yet":       {refused, primaryUUID + ":1-6", nil, nil, false, "", ""},
+		"the applier stopped for else": {"a worker was killed", one, empty, nil, false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &loggingServer{found: row.found, err: row.err}
 			k, stage := NewLooks(), &stage{}
-			look := func(executed, failure string, run int64) string {
+			look := func(executed, failure string, run int64) topology.ApplierStops {
 				o := errantOn(executed, run)
 				o.Members["orders-1"].SQL.Replication.ApplierError = failure
 				k.findSkipped(t.Context(), o, LookPorts{Threads: threads{stage}, Server: func(context.Context, *topology.Member) LookedAt { return server }})
-				return o.Members["orders-1"].SQL.Replication.Skipped.String()
+				return o.Members["orders-1"].SQL.Replication.Stops
 			}
 			look(primaryUUID+":1-6", row.failure, 1)
-			look(row.executed, "", 1)
-			if skipped := look(row.executed, "", 1); skipped != row.skipped || (len(server.asked) > 0) != row.asked {
-				t.Errorf("skipped %q, want %q; asked for %q", skipped, row.skipped, server.asked)
+			stage.hangs = true
+			if stops := look(row.executed, "", 1); stops.Reading != row.asked || !stops.Skipped.IsEmpty() || !stops.Unread.IsEmpty() {
+				t.Errorf("while the log is read: %+v", stops)
 			}
-			if skipped := look(row.executed, "", 2); skipped != "" {
-				t.Errorf("after another start of mysqld %q is still skipped", skipped)
+			for range logTries { // each search is begun in the pass after the one that failed
+				for _, answer := range stage.hung {
+					answer()
+				}
+				stage.hung = nil
+				look(row.executed, "", 1)
+			}
+			if stops := look(row.executed, "", 1); stops.Skipped.String() != row.skipped || stops.Unread.String() != row.unread || stops.Reading {
+				t.Errorf("%+v, want skipped %q, unread %q; asked for %q", stops, row.skipped, row.unread, server.asked)
+			}
+			if stops := look(row.executed, "", 2); stops.Reading || !stops.Skipped.IsEmpty() || !stops.Unread.IsEmpty() {
+				t.Errorf("after another start of mysqld: %+v", stops)
 			}
 		})
 	}

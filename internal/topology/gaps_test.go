@@ -59,8 +59,12 @@ func TestGapKeepsFromLeading(t *testing.T) {
 		"nobody left anything out": {func(*scene) {}, "orders-1"},
 		"one does":                 {func(s *scene) { s.leaveOut(1) }, "orders-2"},
 		"somebody skipped what one could not apply": {func(s *scene) {
-			s.member(1).SQL.Replication.Skipped = gtid.MustParse("00000000-0000-0000-0000-000000000000:7")
+			s.member(1).SQL.Replication.Stops.Skipped = gtid.MustParse("00000000-0000-0000-0000-000000000000:7")
 		}, "orders-2"},
+		"nobody knows what one skipped": {func(s *scene) {
+			s.member(1).SQL.Replication.Stops.Unread = gtid.MustParse("00000000-0000-0000-0000-000000000000:7")
+		}, "orders-2"},
+		"what one skipped is being read": {func(s *scene) { s.member(1).SQL.Replication.Stops.Reading = true }, "orders-2"},
 		"one did": {func(s *scene) {
 			s.leaveOut(1)
 			s.observed.Records = pureNext(s.desired, s.observed).Records

@@ -159,6 +159,8 @@ func (p *healing) heal() {
 func (p *healing) reportGaps() {
 	for _, m := range p.ordered() {
 		switch gap := p.plan.Records.gap(m); {
+		case !gap.found() && p.plan.Primary == "" && p.plan.Records.mayLack(m):
+			p.degraded(v1alpha1.ReasonMemberUntrusted, m.Name+" is not promoted yet: its binary log is read for whether it applied a transaction at which its applier had stopped")
 		case !gap.found():
 		case m.Name == p.plan.Primary:
 			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s, the primary, left out or changed what it received when it was a replica: %s. Compare its data with a backup; members that were rebuilt since then have the same data", m.Name, gap.Why))

@@ -349,8 +349,8 @@ type Replication struct {
 	// thread; empty for a thread that runs or that STOP REPLICA stopped. A lost connection stops no receiver, see StopErrors.
 	ReceiverError, ApplierError string
 	mysql.Tampering
-	// Skipped are the transactions at which the applier stopped, and that count as executed although they were not applied.
-	Skipped gtid.Set
+	// Stops are the transactions at which the applier stopped, and that count as executed since.
+	Stops ApplierStops
 	// RelayLogMissing is true when the applier did not start because the relay log that its metadata name is missing, as after a loss of
 	// power right after a rotation. Starting it again is of no use, nor is another source.
 	RelayLogMissing bool

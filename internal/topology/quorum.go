@@ -303,7 +303,7 @@ func unknownToFollowers(row Membership, members map[string]*Member, records Clus
 	return set.Intersect(unknown).Subtract(known).WithoutSource(records.LeaderServer)
 }
 
-// candidate returns the best voter that holds a set of transactions and has no gap.
+// candidate returns the best voter that holds a set of transactions, and lacks none of them.
 func candidate(row Membership, members map[string]*Member, records ClusterRecord, mustHold gtid.Set, holds func(*Member) gtid.Set) *Member {
 	var best *Member
 	for _, name := range row.Voters {
@@ -311,7 +311,7 @@ func candidate(row Membership, members map[string]*Member, records ClusterRecord
 		if !row.Settled() && !slices.Contains(row.Previous, name) {
 			continue // as a primary it would need one acknowledgement more than the row says
 		}
-		if counts(m) && !records.gap(m).found() && holds(m).Contains(mustHold) && (best == nil || betterCandidate(m, best)) {
+		if counts(m) && !records.mayLack(m) && holds(m).Contains(mustHold) && (best == nil || betterCandidate(m, best)) {
 			best = m
 		}
 	}

@@ -99,6 +99,8 @@ func (p *handover) notReadyToLead(m *Member) Step {
 		return waits("has the settings that it must have: " + m.unsound().String())
 	case p.plan.Records.gap(m).found():
 		return waits("is rebuilt, because it left out or changed what it received: " + p.plan.Records.gap(m).Why)
+	case p.plan.Records.mayLack(m):
+		return waits("has shown in its binary log whether it applied a transaction at which its applier had stopped")
 	case !m.following():
 		return waits("replicates")
 	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > time.Second:

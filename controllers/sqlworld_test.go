@@ -193,15 +193,22 @@ func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
 			w.t.Errorf("volume %s moved to instance %s: the servers here cannot follow", volume, in.ID)
 		}
 		w.booted[in.ID], w.used[volume] = true, true
+		incarnation := 1
+		for _, v := range found.Volumes {
+			if v.ID == volume {
+				incarnation = max(v.Incarnation, 1)
+			}
+		}
 		w.booting.Go(func() {
-			if err := w.bootOne(ctx, in); err != nil && ctx.Err() == nil {
+			if err := w.bootOne(ctx, in, incarnation); err != nil && ctx.Err() == nil {
 				w.t.Errorf("boot %s: %v", in.Member, err)
 			}
 		})
 	}
 }
 
-func (w *sqlWorld) bootOne(ctx context.Context, in inventory.Instance) error {
+// bootOne starts the server of an instance, whose volume is the member's in an incarnation.
+func (w *sqlWorld) bootOne(ctx context.Context, in inventory.Instance, volume int) error {
 	name := resources.NamesOf(w.cluster.Name).CA
 	var secret corev1.Secret
 	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &secret); err != nil {
@@ -216,7 +223,7 @@ func (w *sqlWorld) bootOne(ctx context.Context, in inventory.Instance) error {
 		return err
 	}
 	server, err := w.farm.Start(ctx, mysqld.Options{
-		Name: in.Member, ServerID: bootstrap.ServerID(ordinal, in.Incarnation), Incarnation: in.Incarnation, Unjoined: true,
+		Name: in.Member, ServerID: bootstrap.ServerID(ordinal, volume), Incarnation: in.Incarnation, Unjoined: true,
 		IP: in.PrivateIP, InstanceID: in.ID, Authority: authority,
 	})
 	if server != nil {

@@ -16,8 +16,10 @@ func PinnedSettings() map[string]string {
 		"rpl_semi_sync_source_wait_point":      "AFTER_SYNC",
 		"rpl_semi_sync_source_wait_no_replica": "ON",
 		"rpl_semi_sync_source_timeout":         SourceTimeout,
-		"replica_net_timeout":                  "4",      // seconds; with a heartbeat of 1 s (fact 14)
-		BinlogFormat:                           "ROW",    // a statement may do something else on a replica
+		"replica_net_timeout":                  "4",   // seconds; with a heartbeat of 1 s (fact 14)
+		BinlogFormat:                           "ROW", // a statement may do something else on a replica
+		GTIDMode:                               "ON",
+		"enforce_gtid_consistency":             "ON",
 		"replica_exec_mode":                    "STRICT", // IDEMPOTENT passes over rows that are missing, or there already
 		"require_secure_transport":             "ON",
 		"init_connect":                         "", // it runs for the accounts of replicas and pods too, and turns away whom it fails for
@@ -31,8 +33,6 @@ func ReadOnlyPins() map[string]string {
 		"relay_log_recovery":            "OFF", // ON throws away what was acknowledged but not applied (fact 10)
 		"log_bin":                       "ON",
 		"log_replica_updates":           "ON",
-		"gtid_mode":                     "ON",
-		"enforce_gtid_consistency":      "ON",
 		"performance_schema":            "ON", // half of what Observe reads comes from it
 		"skip_replica_start":            "ON",
 		"replica_skip_errors":           "OFF",
@@ -43,6 +43,12 @@ func ReadOnlyPins() map[string]string {
 
 // BinlogFormat is the variable that says whether replicas get rows or statements.
 const BinlogFormat = "binlog_format"
+
+// GTIDMode is the variable that says whether transactions have a GTID. It changes by one step at a time.
+const GTIDMode = "gtid_mode"
+
+// ServerID is the variable that a server is known by to its sources. A replica drops what bears its own.
+const ServerID = "server_id"
 
 // RedoLog is the name of what a server says of its redo log, ON or OFF: a status variable, which ALTER INSTANCE changes. Without one a server that ends
 // in any other way than by a shutdown has lost all of its data.

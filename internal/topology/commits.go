@@ -45,6 +45,8 @@ type CommitHistory struct {
 type pastCommits struct {
 	at       time.Time
 	executed gtid.Set
+	// epoch is that of the row under which the primary answered; 0 when it may have asked for fewer acknowledgements, or a change of the voters was under way.
+	epoch uint64
 }
 
 // lateness is how far a replica is behind in receiving.
@@ -112,10 +114,20 @@ func (h *CommitHistory) Record(o *Observed) {
 			h.judge(m, past, o.Now)
 		}
 	}
-	if o.Now.Sub(h.looks[1].at) >= upToDateSince {
-		h.looks = [2]pastCommits{h.looks[1], {o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged)}}
+	o.Exposure = h.exposure(primary, o)
+	h.remember(primary, o)
+}
+
+// remember keeps what the primary has committed, as long as the observation before is old enough to be kept as well.
+func (h *CommitHistory) remember(primary *Member, o *Observed) {
+	if o.Now.Sub(h.looks[1].at) < upToDateSince {
+		return
 	}
-	o.Exposure = h.exposure(primary, o.Members)
+	present := pastCommits{o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged), 0}
+	if row := primary.SQL.Membership; row != nil && row.Settled() && (!o.Exposure.Cause.found() || o.Exposure.Cause.Kind == CauseNotKept) {
+		present.epoch = row.Epoch
+	}
+	h.looks = [2]pastCommits{h.looks[1], present}
 }
 
 // onlyWritable returns the writable member, nil when there is none or more than one: then nobody knows whom to follow.
@@ -203,8 +215,8 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 
 // exposure finds what lets commits of the primary be answered without voters, now or since the observation before. The server's own
 // counter tells of what was over before anybody looked.
-func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Exposure {
-	s, row := primary.SQL.SemiSync, primary.SQL.Membership
+func (h *CommitHistory) exposure(primary *Member, o *Observed) Exposure {
+	s, row, members := primary.SQL.SemiSync, primary.SQL.Membership, o.Members
 	h.recordStrangers(primary, members)
 	cause, fenced := primary.exposed(h.departed), false
 	volatile := primary.unsynced(primary)
@@ -216,7 +228,9 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
 		cause = Cause{CauseSemiSyncOff, "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"}
 	default:
-		cause, fenced = row.forgetful(primary, members), true
+		if cause, fenced = h.notKept(primary, o), true; !cause.found() {
+			cause = row.forgetful(primary, members)
+		}
 	}
 	h.counted, h.offTimes = true, s.OffTimes
 	switch {
@@ -233,12 +247,34 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	return Exposure{Cause: cause, Past: h.past, Volatile: volatile != "", Fenced: h.fenced, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
 }
 
+// notKept returns, as a cause, that too few voters hold what was answered: who acknowledged it does not keep it, as a replica with the
+// primary's server_id, which drops what it receives. What was answered is what the primary executed between two observations under one row.
+// A voter whose word does not count at the moment may hold it.
+func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
+	row, first, last := primary.SQL.Membership, h.looks[0], h.looks[1]
+	if first.epoch != row.Epoch || last.epoch != row.Epoch || o.Now.Sub(last.at) < upToDateSince {
+		return Cause{}
+	}
+	answered, unknown := last.executed.Subtract(first.executed), 0
+	for _, name := range row.Voters {
+		if name != primary.Name && !counts(o.Members[name]) {
+			unknown++
+		}
+	}
+	if answered.IsEmpty() || row.holders(primary, o.Members, answered)+unknown >= row.WaitCount() {
+		return Cause{}
+	}
+	return Cause{CauseNotKept, "voters acknowledge what they do not keep; look at server_id of the members and of what the primary replicates from"}
+}
+
 // exposed returns what lets a writable member answer commits without the acknowledgements that its row asks for.
 func (m *Member) exposed(departed int) Cause {
 	s, row := m.SQL.SemiSync, m.SQL.Membership
 	foreign := len(s.Strangers) + departed
 	switch {
 	case row == nil || row.WaitCount() == 0: // it waits for nobody
+	case m.drifted(mysql.GTIDMode):
+		return Cause{CauseNoGTID, "transactions may have no GTID, and replicas pass over those (gtid_mode)"}
 	case m.drifted(mysql.BinlogFormat):
 		return Cause{CauseStatements, "replicas carry statements out for themselves, which may do something else there (binlog_format)"}
 	case !s.SourceEnabled:

@@ -448,6 +448,14 @@ func (m *Member) volume() *Volume {
 	return best
 }
 
+// VolumeIncarnation is that of the member's volume, from 1 on; 0 when EC2 shows none, or its tag is lost.
+func (m *Member) VolumeIncarnation() int {
+	if v := m.volume(); v != nil {
+		return v.Incarnation
+	}
+	return 0
+}
+
 // holds says whether a volume is attached to an instance of the member that is not on its way out.
 func (m *Member) holds(v *Volume) bool {
 	return v.AttachedTo != "" && slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.ID == v.AttachedTo && !in.gone() })

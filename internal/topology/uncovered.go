@@ -43,6 +43,8 @@ const (
 	CauseStranger    CauseKind = "Stranger"    // a replica that is no member acknowledges, or did
 	CauseNotDurable  CauseKind = "NotDurable"  // a loss of power takes from a voter what it acknowledged
 	CauseStatements  CauseKind = "Statements"  // what replicas hold of a statement may not be what the primary holds
+	CauseNoGTID      CauseKind = "NoGTID"      // replicas pass over transactions without a GTID
+	CauseNotKept     CauseKind = "NotKept"     // voters acknowledge what they do not keep
 	CauseUnwatched   CauseKind = "Unwatched"   // nobody observed whether commits waited
 	CauseAsync       CauseKind = "Async"       // durability was Async
 	CauseAccepted    CauseKind = "Accepted"    // a person gave up what only members held that did not come back

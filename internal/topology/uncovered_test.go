@@ -58,6 +58,38 @@ func TestExposure(t *testing.T) {
 	}
 }
 
+// TestVotersThatKeepNothingAreFound: commits are answered, and a later look shows too few voters that hold them.
+func TestVotersThatKeepNothingAreFound(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(s *scene, pass int)
+		found  bool
+	}{
+		"nobody keeps anything":           {func(s *scene, pass int) {}, true},
+		"one does":                        {func(s *scene, pass int) { s.member(1).SQL.Executed = trx(0, 10+pass) }, false},
+		"one has received it":             {func(s *scene, pass int) { s.member(1).SQL.Replication.Retrieved = trx(0, 10+pass) }, false},
+		"one is not reached":              {func(s *scene, pass int) { s.lose(1) }, false},
+		"nothing is answered":             {func(s *scene, pass int) { s.member(0).SQL.Executed = trx(0, 10) }, false},
+		"the row has changed":             {func(s *scene, pass int) { s.member(0).SQL.Membership.Epoch += uint64(pass) }, false},
+		"a change of voters is under way": {func(s *scene, pass int) { s.member(0).SQL.Membership.Previous = []string{"orders-0", "orders-1"} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			var e Exposure
+			for pass := range 4 {
+				s := newScene()
+				s.observed.Now = s.observed.Now.Add(time.Duration(pass) * time.Second)
+				s.member(0).SQL.Executed = trx(0, 10+pass)
+				row.change(s, pass)
+				h.Record(&s.observed)
+				e = s.observed.Exposure
+			}
+			if found := e.Cause.Kind == CauseNotKept; found != row.found || found && !e.Fenced {
+				t.Errorf("found %+v, fenced %t", e.Cause, e.Fenced)
+			}
+		})
+	}
+}
+
 // TestWhatIsOverIsKnownUntilItIsCovered: what allowed it is remembered until enough voters hold what was committed meanwhile.
 func TestWhatIsOverIsKnownUntilItIsCovered(t *testing.T) {
 	var h CommitHistory

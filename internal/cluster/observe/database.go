@@ -3,11 +3,13 @@ package observe
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -154,14 +156,12 @@ func judgePinned(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 			m.SQL.Drifted[name] = pinned
 		}
 	}
-	if o.Settings[mysql.RedoLog] == "OFF" {
-		m.SQL.Drifted[mysql.RedoLog] = "ON"
-	}
 	for name, takes := range o.Refusing {
 		if _, wanted := s.Desired.Settings[name]; !wanted {
 			m.SQL.Drifted[name] = takes
 		}
 	}
+	judgeServer(m, o)
 	// A change of role that was cut off between two statements leaves a replica half open: who may write beside read_only could.
 	if o.ReadOnly && !o.SuperReadOnly && o.Replication != nil {
 		m.SQL.Drifted["super_read_only"] = "ON"
@@ -170,6 +170,16 @@ func judgePinned(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 		if have := o.Settings[name]; !mysql.EqualSetting(pinned, have) {
 			m.SQL.Misconfigured[name] = have
 		}
+	}
+}
+
+// judgeServer finds what somebody changed of the server that is no pinned variable.
+func judgeServer(m *topology.Member, o mysql.Observation) {
+	if incarnation := m.VolumeIncarnation(); incarnation > 0 && o.ServerID != bootstrap.ServerID(m.Ordinal, incarnation) {
+		m.SQL.Drifted[mysql.ServerID] = strconv.FormatUint(uint64(bootstrap.ServerID(m.Ordinal, incarnation)), 10)
+	}
+	if o.Settings[mysql.RedoLog] == "OFF" {
+		m.SQL.Drifted[mysql.RedoLog] = "ON"
 	}
 }
 

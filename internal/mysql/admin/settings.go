@@ -13,6 +13,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
@@ -41,10 +42,47 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 
 // pin sets one of the pins.
 func pin(ctx context.Context, s *conn.Session, name, value string) error {
-	if name == mysql.RedoLog {
+	switch name {
+	case mysql.RedoLog:
 		return s.Change(ctx, "pin/"+name, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
+	case mysql.GTIDMode:
+		return raiseGTIDMode(ctx, s)
+	case mysql.ServerID:
+		return restoreServerID(ctx, s, value)
 	}
 	return assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", value)
+}
+
+// gtidModes are the values of gtid_mode in the order in which it takes them.
+var gtidModes = []string{"OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"}
+
+// raiseGTIDMode sets gtid_mode to ON, step by step.
+func raiseGTIDMode(ctx context.Context, s *conn.Session) error {
+	var mode string
+	if err := s.Row(ctx, "SELECT @@GLOBAL.gtid_mode", nil, &mode); err != nil {
+		return err
+	}
+	for _, next := range gtidModes[slices.Index(gtidModes, mode)+1:] {
+		if err := s.Change(ctx, "pin/"+mysql.GTIDMode, "SET GLOBAL gtid_mode = ?", next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreServerID sets server_id, and has a replica connect again: what it dropped, because it bore the same, it asks for.
+func restoreServerID(ctx context.Context, s *conn.Session, value string) error {
+	if err := assign(ctx, s, "pin/"+mysql.ServerID, "SET GLOBAL server_id = ?", value); err != nil {
+		return err
+	}
+	status, err := observe.ReplicationStatus(ctx, s)
+	if err != nil || status == nil || status.IOState == mysql.IOOff {
+		return err
+	}
+	if err := stopIOThread(ctx, s); err != nil {
+		return err
+	}
+	return s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD FOR CHANNEL ''")
 }
 
 // SetRelaySync sets after how many events the relay log is synced, until the server's next start. 1 counts from the next event on, and for

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
@@ -44,7 +46,7 @@ func TestPins(t *testing.T) {
 			wrong[name] = want
 		}
 	}
-	if len(wrong) != len(drift) || len(drift) != len(mysql.PinnedSettings())-1 { // binlog_format follows
+	if len(wrong) != len(drift) || len(drift) != len(mysql.PinnedSettings())-3 { // those of GTIDs and binlog_format have tests of their own
 		t.Errorf("seen as changed: %v", wrong)
 	}
 	mysqltest.Must(t, m[1].PinSettings(ctx, wrong))
@@ -414,4 +416,45 @@ func TestSetRelaySync(t *testing.T) {
 	if got := m[1].Observe(ctx).Settings[mysql.RelaySync]; got != "1" {
 		t.Errorf("after a start it is %s", got)
 	}
+}
+
+// TestGTIDModeIsPutBack step by step, with what it needs.
+func TestGTIDModeIsPutBack(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	db := mysqltest.Root(t, w.Servers[0])
+	for _, mode := range []string{"ON_PERMISSIVE", "OFF_PERMISSIVE"} {
+		mysqltest.Exec(t, db, "SET GLOBAL gtid_mode = "+mode)
+	}
+	mysqltest.Exec(t, db, "SET GLOBAL enforce_gtid_consistency = OFF")
+	mysqltest.Must(t, m[0].PinSettings(t.Context(), map[string]string{mysql.GTIDMode: "ON", "enforce_gtid_consistency": "ON"}))
+	for _, name := range []string{mysql.GTIDMode, "enforce_gtid_consistency"} {
+		if have := m[0].Observe(t.Context()).Settings[name]; have != "ON" {
+			t.Errorf("%s is %q afterwards", name, have)
+		}
+	}
+}
+
+// TestServerIDIsPutBack: a replica with the server_id of its source acknowledges what it drops. With its own it asks for that.
+func TestServerIDIsPutBack(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	theirs, source := m[1].Observe(ctx).ServerID, m[0].Observe(ctx).ServerID
+	for i, replica := range m[1:] {
+		mysqltest.Must(t, replica.SetAcknowledging(ctx, i == 0)) // the other one must not answer in its place
+	}
+	t.Cleanup(func() { mysqltest.Must(t, m[2].SetAcknowledging(context.WithoutCancel(ctx), true)) })
+	mysqltest.Must(t, m[0].SetSourceWait(ctx, true, 1))
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[1]), "SET GLOBAL server_id = ?", source)
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[0]), "CREATE DATABASE dropped")
+	committed := gtid.MustParse(m[0].Observe(ctx).Executed)
+	holds := func() bool {
+		o := m[1].Observe(ctx)
+		return gtid.MustParse(o.Executed).Union(gtid.MustParse(o.Replication.Retrieved)).Contains(committed)
+	}
+	if holds() {
+		t.Error("the replica keeps what bears its own server_id")
+	}
+	mysqltest.Must(t, m[1].PinSettings(ctx, map[string]string{mysql.ServerID: strconv.FormatUint(uint64(theirs), 10)}))
+	mysqltest.WaitFor(t, "the replica holds what it dropped", holds)
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[0]), "DROP DATABASE dropped")
 }

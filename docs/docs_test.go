@@ -121,13 +121,13 @@ func TestBackupHasARowForEveryReasonOfAFailure(t *testing.T) {
 var update = flag.Bool("update", false, "write the schedules of the mutants into invariants.md")
 
 var (
-	// verdictRow is the beginning of a row with a mutant and the schedule that notices it.
-	verdictRow = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([0-9,]+) \|`)
+	// verdictRow is the beginning of a row with a mutant and the schedule or the unit test that notices it.
+	verdictRow = regexp.MustCompile("(?m)^\\| ([^|]+) \\| ([0-9,]+|`Test[A-Za-z0-9]+`) \\|")
 	// thousands finds where a number of at most six digits has its comma.
 	thousands = regexp.MustCompile(`^([0-9]{1,3})([0-9]{3})$`)
 )
 
-// TestInvariantsHasTheVerdictOnEveryMutant that is not open, with the schedule that notices it.
+// TestInvariantsHasTheVerdictOnEveryMutant that is not open, with the schedule or the unit test that notices it.
 func TestInvariantsHasTheVerdictOnEveryMutant(t *testing.T) {
 	const heading = "\n## The verdicts\n"
 	rules, table, found := strings.Cut(read(t, "invariants.md"), heading)
@@ -138,7 +138,7 @@ func TestInvariantsHasTheVerdictOnEveryMutant(t *testing.T) {
 	for _, row := range verdictRow.FindAllStringSubmatch(table, -1) {
 		told[row[1]] = row[2]
 	}
-	noticed := map[string]string{} // by mutant, the schedule as the table writes it
+	noticed := map[string]string{} // by mutant, what notices it as the table writes it
 	look := func(node ast.Node) bool {
 		composite, ok := node.(*ast.CompositeLit)
 		if !ok {
@@ -161,6 +161,9 @@ func TestInvariantsHasTheVerdictOnEveryMutant(t *testing.T) {
 				if literal, ok := pair.Value.(*ast.BasicLit); ok {
 					at = literal.Value
 				}
+			case "unit":
+				_, test, _ := strings.Cut(text(t, pair.Value), " ")
+				at = "`" + test + "`"
 			case "open":
 				open = true
 			}
@@ -170,7 +173,7 @@ func TestInvariantsHasTheVerdictOnEveryMutant(t *testing.T) {
 		}
 		noticed[name] = thousands.ReplaceAllString(at, "$1,$2")
 		if told[name] != "" && told[name] != noticed[name] && !*update {
-			t.Errorf("invariants.md says that schedule %q notices the mutant %q; the code says %s: run this test with -update", told[name], name, noticed[name])
+			t.Errorf("invariants.md says that %q notices the mutant %q; the code says %s: run this test with -update", told[name], name, noticed[name])
 		}
 		return true
 	}
@@ -184,7 +187,7 @@ func TestInvariantsHasTheVerdictOnEveryMutant(t *testing.T) {
 	}
 	for name := range noticed {
 		if told[name] == "" {
-			t.Errorf("invariants.md has no verdict on %q: add a row with the schedule and what breaks", name)
+			t.Errorf("invariants.md has no verdict on %q: add a row with what notices it and what breaks", name)
 		}
 	}
 	if *update {

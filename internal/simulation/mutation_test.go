@@ -26,8 +26,8 @@ const (
 // verdict is how TestSchedules tells of a broken invariant.
 var verdict = regexp.MustCompile(`schedule (\d+): ([^:\n]+): `)
 
-// TestMutants breaks the operator on purpose, one way after the other, and plays schedules until an invariant breaks.
-// A mutant that nobody notices says that a line of the real thing is not needed, or that the simulation is blind; those
+// TestMutants breaks the operator on purpose, one way after the other, and plays schedules until an invariant breaks, or runs the unit test
+// that must fail. A mutant that nobody notices says that a line of the real thing is not needed, or that the tests are blind; those
 // of which that is not settled are tried with NAIROBI_MUTANTS=all, and many schedules.
 func TestMutants(t *testing.T) {
 	root, err := filepath.Abs("../..")
@@ -40,6 +40,10 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
+			if m.unit != "" {
+				m.mustFailUnit(t, root)
+				return
+			}
 			m.mustBeNoticed(t, root)
 		})
 	}
@@ -91,6 +95,22 @@ func (m mutant) mustBeNoticed(t *testing.T, root string) {
 	t.Logf("%s: in schedule %d, %s: %s", m.name, schedule, time.Since(began).Round(time.Second), invariant)
 }
 
+// mustFailUnit runs the mutant's unit test with the patch. A build that fails, or another test that does, is none of its failures.
+func (m mutant) mustFailUnit(t *testing.T, root string) {
+	dir, test, found := strings.Cut(m.unit, " ")
+	if !found {
+		t.Fatalf("unit is %q, expected a directory and a test", m.unit)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), mutantTime)
+	defer cancel()
+	run := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-overlay", m.overlay(t, root), "-run", "^"+test+"$", "./"+dir)
+	run.Dir = root
+	out, err := run.CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte("--- FAIL: "+test+" ")) {
+		t.Fatalf("%s: %s does not fail: %v\n%s", m.name, m.unit, err, out)
+	}
+}
+
 // TestMutantsFitTheCode tells in a moment, and not after minutes, that code has changed which a mutant patches.
 func TestMutantsFitTheCode(t *testing.T) {
 	for _, m := range slices.Concat(mutants, certificateMutants) {
@@ -118,8 +138,8 @@ func (m mutant) patched(t *testing.T, root string) map[string][]byte {
 	return files
 }
 
-// build compiles the simulation's tests with patched files in the place of the real ones, which stay as they are.
-func (m mutant) build(ctx context.Context, t *testing.T, root string) string {
+// overlay writes the patched files, and for the go command that they stand in the place of the real ones, which stay as they are.
+func (m mutant) overlay(t *testing.T, root string) string {
 	dir, replaced := t.TempDir(), map[string]string{}
 	for file, source := range m.patched(t, root) {
 		replaced[file] = filepath.Join(dir, fmt.Sprintf("patched%d.go", len(replaced)))
@@ -131,11 +151,17 @@ func (m mutant) build(ctx context.Context, t *testing.T, root string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(dir, "mutant.test")
-	compile := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./internal/simulation")
+	return file
+}
+
+// build compiles the simulation's tests with the patch.
+func (m mutant) build(ctx context.Context, t *testing.T, root string) string {
+	binary := filepath.Join(t.TempDir(), "mutant.test")
+	compile := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay", m.overlay(t, root), "-o", binary, "./internal/simulation")
 	compile.Dir = root
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatal(fmt.Errorf("build: %w\n%s", err, out))

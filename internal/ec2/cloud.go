@@ -23,6 +23,8 @@ type Cloud struct {
 	rehearsal *rehearsal
 	// launches bounds RunInstances with its dry runs, starts StartInstances.
 	launches, starts flowcontrol.PassiveRateLimiter
+	// full are the subnets with the type of which EC2 had no instance there, with what it said.
+	full *cache[error]
 	// launchable are the launches whose dry run found nothing, by LaunchSpec.alike.
 	launchable *cache[struct{}]
 }

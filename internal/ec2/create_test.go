@@ -268,6 +268,7 @@ func TestNoCapacityInOneZone(t *testing.T) {
 		t.Errorf("in the other zone: %v", err)
 	}
 	l.proxy.Clear()
+	l.pass(fullPause)
 	if _, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); err != nil {
 		t.Errorf("once there is capacity: %v", err)
 	}
@@ -288,6 +289,7 @@ func TestZoneThatDoesNotLaunchTheType(t *testing.T) {
 		t.Errorf("%v is %+v", err, told)
 	}
 	l.proxy.Clear()
+	l.pass(fullPause)
 	l.fault(proxy.Rule{Kind: proxy.Fail, Code: "Unsupported", Actions: []string{"RunInstances"}, Message: "The requested configuration is currently not supported."})
 	if _, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); awsapi.Classify(err) != awsapi.Invalid {
 		t.Errorf("what EC2 does nowhere is %v (%s)", err, awsapi.Classify(err))
@@ -322,7 +324,36 @@ func (l *lab) turns(action string, calls int, call func(n int) error) (sent, wai
 	return l.proxy.Counts()[action], waits
 }
 
-// A zone without capacity, for which many members ask, leaves the account's calls to others; EC2 never has to refuse one for coming too
+// TestAFullZoneLeavesTheCallsToOthers: many members ask for a type of which a zone has none. One asks EC2, and the others have its answer for a
+// while, so that another zone's members get theirs at once.
+func TestAFullZoneLeavesTheCallsToOthers(t *testing.T) {
+	l := newLab(t)
+	for _, bucket := range proxy.Buckets() {
+		l.fault(bucket)
+	}
+	full := l.fault(proxy.Rule{Kind: proxy.NoCapacity, Zone: zoneA})
+	launch := func(zone string) func(n int) error {
+		return func(n int) error {
+			spec := l.launchSpec(fmt.Sprintf("orders-%d-%s", n, zone), 1)
+			spec.SubnetID = l.seeded.Subnets[zone]
+			_, err := l.cloud.LaunchInstance(l.t.Context(), spec)
+			return err
+		}
+	}
+	if sent, waits := l.turns("RunInstances", 3*callBurst, launch(zoneA)); sent != 1 || waits != 0 {
+		t.Errorf("EC2 was asked for %d instances in a zone that has none, %d waited", sent, waits)
+	}
+	if sent, waits := l.turns("RunInstances", callBurst-1, launch(zoneB)); sent != callBurst-1 || waits != 0 {
+		t.Errorf("EC2 was asked for %d instances in another zone, %d waited", sent, waits)
+	}
+	full()
+	l.pass(fullPause)
+	if sent, waits := l.turns("RunInstances", callBurst, launch(zoneA)); sent != callBurst || waits != 0 {
+		t.Errorf("EC2 was asked for %d instances once the zone had some, %d waited", sent, waits)
+	}
+}
+
+// Launches that EC2 refuses leave the account's calls to others; EC2 never has to refuse one for coming too
 // often. That a zone has no capacity is an internal error to HTTP, which the SDK would try again.
 func TestLaunchesKeepToEC2sBucket(t *testing.T) {
 	l := newLab(t)
@@ -330,8 +361,12 @@ func TestLaunchesKeepToEC2sBucket(t *testing.T) {
 		l.fault(bucket)
 	}
 	l.fault(proxy.Rule{Kind: proxy.NoCapacity})
-	launch := func(n int) error {
-		_, err := l.cloud.LaunchInstance(l.t.Context(), l.launchSpec(fmt.Sprintf("orders-%d", n%9), 1+n/9))
+	asked := 0
+	launch := func(int) error {
+		asked++
+		spec := l.launchSpec(fmt.Sprintf("orders-%d", asked), 1)
+		spec.SubnetID = fmt.Sprintf("subnet-%d", asked)
+		_, err := l.cloud.LaunchInstance(l.t.Context(), spec)
 		return err
 	}
 	if sent, waits := l.turns("RunInstances", 2*callBurst, launch); sent != callBurst || waits != callBurst {

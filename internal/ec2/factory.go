@@ -100,6 +100,7 @@ func newCloud(reader *inventory.Reader, of awsapi.Clients, region string, o Opti
 		rehearsal:  &rehearsal{api: of.EC2, inventory: reader, clock: o.Clock, patience: o.LookPatience},
 		launches:   flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(callRate, callBurst, o.Clock),
 		starts:     flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(callRate, callBurst, o.Clock),
+		full:       newCache[error](fullPause),
 		launchable: newCache[struct{}](launchableFor),
 	}
 }

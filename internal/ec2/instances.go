@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -59,9 +60,12 @@ func (s LaunchSpec) alike() string {
 }
 
 // callRate and callBurst are EC2's bucket of RunInstances, and that of StartInstances: calls a second, and how many at once. Dry runs
-// count. What would be throttled is not asked: a zone without capacity, for which many members ask again and again, must not keep the
-// others from getting theirs.
+// count. What would be throttled is not asked.
 const callRate, callBurst = 2, 5
+
+// fullPause is for how long nobody asks for an instance of a type in a subnet after EC2 had no room for one: a zone without capacity, for which
+// the members of many clusters ask, must not use up the calls of the account.
+const fullPause = 10 * time.Second
 
 // LaunchInstance makes the instance of one incarnation of one member, or returns the one that was made before: it looks
 // up by tags first, and its client token makes EC2 itself refuse to make a second one. The instance returned may be in
@@ -79,6 +83,10 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (inventory.
 	if known, ok := c.knownInstance(spec); ok {
 		return known, nil
 	}
+	place := spec.SubnetID + " " + spec.InstanceType
+	if refused, known := c.full.get(place, c.clock.Now()); known {
+		return inventory.Instance{}, awsapi.Wrap(what, refused)
+	}
 	if !c.launches.TryAccept() {
 		return inventory.Instance{}, awsapi.Wrap(what, awsapi.NewWaiting("waiting for its turn: one account can launch %d instances a second", callRate))
 	}
@@ -95,7 +103,11 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (inventory.
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
 		return found, awsapi.Wrap(what, err)
 	case err != nil:
-		return inventory.Instance{}, awsapi.Wrap(what, explainLaunch(c.Inventory.UnlessGone(ctx, err, spec.SecurityGroupIDs...), spec, c.Inventory.Region()))
+		err = explainLaunch(c.Inventory.UnlessGone(ctx, err, spec.SecurityGroupIDs...), spec, c.Inventory.Region())
+		if awsapi.IsCapacity(err) {
+			c.full.set(place, err, c.clock.Now())
+		}
+		return inventory.Instance{}, awsapi.Wrap(what, err)
 	case len(answer.Instances) != 1:
 		return inventory.Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
 	}

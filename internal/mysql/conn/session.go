@@ -81,8 +81,10 @@ const WholeReads = "SET SESSION sql_select_limit = " + unlimited + ", SESSION ma
 // SQLMode is that of a session, as SQL writes it.
 const SQLMode = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 
-// sessionSettings make a session independent of what users set globally: quoting rules, time zone, lock waits, limits.
+// sessionSettings make a session independent of what users set globally: quoting rules, time zone, isolation, lock waits, limits.
 var sessionSettings = map[string]string{
+	// MySQL's default. Under READ-UNCOMMITTED a session reads rows whose commit waits for an acknowledgement, such as that of the membership.
+	"transaction_isolation":    "'REPEATABLE-READ'",
 	"sql_mode":                 SQLMode,
 	"time_zone":                "'+00:00'",
 	"autocommit":               "1",

@@ -11,7 +11,7 @@ import (
 // heartbeat is the write of the prober. It goes through the binary log and waits for acknowledgements like a client's. In the same
 // round trip it reads what a commit rests on: the statement's insert id, which MySQL returns with its OK, holds refusals in the upper
 // 32 bits and a checksum of the commit settings in the lower ones. The checksum says only that something has changed; a look at the
-// member says what.
+// member says what. JSON sorts its keys, and no variable limits its length as group_concat_max_len does that of GROUP_CONCAT.
 const (
 	heartbeat      = "INSERT INTO nairobi_mysql.heartbeat (id, at) VALUES (1 + 0 * LAST_INSERT_ID(" + commitFacts + "), NOW(6)) ON DUPLICATE KEY UPDATE at = NOW(6)"
 	plainHeartbeat = "INSERT INTO nairobi_mysql.heartbeat (id, at) VALUES (1, NOW(6)) ON DUPLICATE KEY UPDATE at = NOW(6)"
@@ -19,7 +19,7 @@ const (
 	commitFacts = `((@@GLOBAL.read_only | @@GLOBAL.offline_mode << 1 | @@GLOBAL.transaction_read_only << 2) << 32) | CRC32(CONCAT_WS(' ',
 		@@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count, @@GLOBAL.rpl_semi_sync_source_timeout,
 		@@GLOBAL.rpl_semi_sync_source_wait_point, @@GLOBAL.rpl_semi_sync_source_wait_no_replica, @@GLOBAL.sync_binlog, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.binlog_format,
-		(SELECT GROUP_CONCAT(VARIABLE_VALUE ORDER BY VARIABLE_NAME) FROM performance_schema.global_status
+		(SELECT JSON_OBJECTAGG(VARIABLE_NAME, VARIABLE_VALUE) FROM performance_schema.global_status
 			WHERE VARIABLE_NAME IN ('Innodb_redo_log_enabled', 'Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_no_times', 'Rpl_semi_sync_source_status'))))`
 )
 

@@ -66,6 +66,9 @@ func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error)
 			return conn.Unreachable(err)
 		}
 		defer helper.Close()
+		if err := watchLocks(ctx, helper); err != nil {
+			return err
+		}
 		d := &demotion{control: s, helper: helper, spec: spec, now: s.Options().Clock.Now}
 		if err := d.run(ctx); err != nil {
 			return err
@@ -321,8 +324,8 @@ func (m *Member) Reopen(ctx context.Context, spec mysql.PromoteSpec) (err error)
 func (m *Member) DisconnectClients(ctx context.Context) (ended int, err error) {
 	defer m.h.Annotate(&err, "disconnect clients")
 	err = m.h.Control(ctx, func(s *conn.Session) error {
-		ended, err = conn.EndSessions(ctx, s, `SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' AND PROCESSLIST_COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')
-			AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%' AND `+conn.OfClients)
+		sessions, err := conn.EndSessions(ctx, s, clients)
+		ended = len(sessions)
 		return err
 	})
 	return ended, err

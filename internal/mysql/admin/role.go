@@ -67,7 +67,7 @@ func dropChannel(ctx context.Context, s *conn.Session) error {
 		}
 		return err
 	}
-	if _, err := conn.EndSessions(ctx, s, serverLocks); err != nil {
+	if err := unlockServer(ctx, s); err != nil {
 		return err
 	}
 	if err := stopReplica(ctx, s); err != nil {

@@ -60,11 +60,17 @@ func stopThreads(ctx context.Context, s *conn.Session, statement string) error {
 		return err
 	}
 	err := s.Change(ctx, "replicate/stop", statement)
-	if conn.IsServerError(err, mysql.ErCantStopReplicaWhileLockedBackup) {
-		if _, err := conn.EndSessions(ctx, s, serverLocks); err != nil {
+	for _, unlock := range []func(context.Context, *conn.Session) error{unlockServer, endBackup} {
+		if !conn.IsServerError(err, mysql.ErCantStopReplicaWhileLockedBackup) {
+			break
+		}
+		if err := unlock(ctx, s); err != nil {
 			return err
 		}
 		err = s.Change(ctx, "replicate/stop", statement)
 	}
 	return err
 }
+
+// endBackup ends the backup whose lock refuses STOP REPLICA and is not shown: it is a client's.
+func endBackup(ctx context.Context, s *conn.Session) error { return endHidden(ctx, s, "STOP REPLICA") }

@@ -119,3 +119,68 @@ func TestClientsOnAReplicaDoNotKeepItFromItsPromotion(t *testing.T) {
 		})
 	}
 }
+
+// blindly are what somebody switches off in the Performance Schema, and what locks the server while that is off.
+var blindly = []struct {
+	name, off  string
+	statements []string
+	written    string
+	// again: somebody switches it on once the lock is taken.
+	again bool
+}{
+	{name: "backup", off: instrumentOff, statements: []string{"LOCK INSTANCE FOR BACKUP"}},
+	{name: "backup and DDL", off: instrumentOff, statements: []string{"LOCK INSTANCE FOR BACKUP"}, written: "ALTER TABLE way.t COMMENT = 'unseen'"},
+	{name: "backup, shown again", off: instrumentOff, statements: []string{"LOCK INSTANCE FOR BACKUP"}, again: true},
+	{name: "global read lock", off: instrumentOff, statements: []string{"FLUSH TABLES WITH READ LOCK"}},
+	{name: "no instrumentation", off: consumerOff, statements: []string{"LOCK INSTANCE FOR BACKUP", "FLUSH TABLES WITH READ LOCK"}},
+	{name: "reader and DDL", off: instrumentOff, statements: []string{"BEGIN", "SELECT COUNT(*) FROM way.t"}, written: "ALTER TABLE way.t COMMENT = 'seen again'"},
+}
+
+const (
+	instrumentOff = "UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME LIKE 'wait/%'"
+	consumerOff   = "UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'global_instrumentation'"
+)
+
+// TestLocksThatAreNotShownDoNotHoldUpAPromotion: whoever switches the instrument of metadata locks off keeps nobody from being promoted.
+func TestLocksThatAreNotShownDoNotHoldUpAPromotion(t *testing.T) {
+	for _, row := range blindly {
+		t.Run(row.name, func(t *testing.T) {
+			w, m := settleForObstacles(t)
+			ctx := t.Context()
+			observer := mysqltest.Root(t, w.Servers[1])
+			mysqltest.CatchUp(t, m[1], m[0])
+			mysqltest.Exec(t, observer, row.off)
+			holder := mysqltest.Connect(t, w.Servers[1], row.statements...)
+			if row.again {
+				mysqltest.Exec(t, observer, "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl'")
+			}
+			if row.written != "" {
+				mysqltest.Exec(t, mysqltest.Root(t, w.Servers[0]), row.written)
+			}
+			executed := m[0].Observe(ctx).Executed
+			mysqltest.WaitFor(t, "the transactions are received", func() bool {
+				o := m[1].Observe(ctx)
+				return mysqltest.Contains(t, observer, o.Executed+","+o.Replication.Retrieved, executed)
+			})
+			mysqltest.Must(t, m[0].Demote(ctx))
+			mysqltest.Must(t, m[1].StopIOThread(ctx))
+			mysqltest.WaitFor(t, "it applied what it received", func() bool {
+				err := m[1].ApplyReceived(ctx, executed, 5*admin.ApplyStep)
+				if err != nil && !errors.Is(err, mysql.ErrNotApplied) {
+					t.Fatal(err)
+				}
+				return err == nil
+			})
+			mysqltest.Must(t, m[1].Promote(ctx, mysql.PromoteSpec{}))
+			defer func() { mysqltest.Must(t, m[1].Demote(ctx)) }()
+			mysqltest.WaitFor(t, "the end of the session in the way", func() bool { return !holder.Alive(observer) })
+			mysqltest.Exec(t, observer, "CREATE DATABASE received")
+			mysqltest.Exec(t, observer, "DROP DATABASE received")
+			next := mysqltest.Connect(t, w.Servers[1], "LOCK INSTANCE FOR BACKUP")
+			if shown := mysqltest.Value(t, observer, "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_TYPE = 'BACKUP LOCK' AND LOCK_TYPE = 'SHARED'"); shown != "1" {
+				t.Errorf("%s locks of a backup are shown", shown)
+			}
+			next.Leave()
+		})
+	}
+}

@@ -207,7 +207,7 @@ func underControl(ctx context.Context, s, control *Session, lock string) error {
 	var holder sql.Null[uint64]
 	// Anybody may take a lock. One that is not ours is taken from them, which needs a moment.
 	ended, err := EndSessions(ctx, s, strangers(lock))
-	if err == nil && ended > 0 {
+	if err == nil && len(ended) > 0 {
 		err = Pause(ctx, takeOverPause)
 	}
 	if err != nil {

@@ -20,10 +20,6 @@ const (
 	// CloneLock is held by the session that is about to run CLONE, and goes on to hold it while that runs.
 	CloneLock = "nairobi-mysql-operator-clone"
 
-	// takeOverTries and takeOverPause bound the wait for a killed holder to let go: two seconds in all.
-	takeOverTries = 20
-	takeOverPause = 100 * time.Millisecond
-
 	// restAfter is how long a writing session is kept without a use.
 	restAfter = time.Minute
 )
@@ -93,7 +89,7 @@ func (m *Handle) openControl(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, Unreachable(err)
 	}
-	err = takeControl(ctx, s)
+	err = m.takeControl(ctx, s)
 	if err == nil {
 		err = m.AskLease(ctx)
 	}
@@ -114,55 +110,15 @@ func (m *Handle) AskLease(ctx context.Context) error {
 
 // takeControl takes the lock for s, killing whoever holds it, and ends what another hand left behind: a transaction that runs, and
 // a CLONE that has not begun.
-func takeControl(ctx context.Context, s *Session) error {
-	for range takeOverTries {
-		var got sql.Null[int64]
-		if err := s.Row(ctx, "SELECT GET_LOCK(?, 0)", []any{controlLock}, &got); err != nil {
-			return err
-		}
-		if got.V == 1 {
-			return errors.Join(killHolder(ctx, s, transactionLock), killIdle(ctx, s, CloneLock))
-		}
-		if _, err := EndSessions(ctx, s, strangers(controlLock)); err != nil {
-			return err
-		}
-		if err := killHolder(ctx, s, controlLock); err != nil {
-			return err
-		}
-		if err := Pause(ctx, takeOverPause); err != nil {
-			return err
-		}
-	}
-	return mysql.ErrLockHeld
-}
-
-// killHolder kills the session that holds the lock, if there is one and it is not s.
-func killHolder(ctx context.Context, s *Session, lock string) error {
-	var holder sql.Null[uint64]
-	if err := s.Row(ctx, "SELECT IS_USED_LOCK(?)", []any{lock}, &holder); err != nil {
+func (m *Handle) takeControl(ctx context.Context, s *Session) error {
+	got, err := m.seize(ctx, s)
+	switch {
+	case err != nil:
 		return err
+	case !got:
+		return mysql.ErrLockHeld
 	}
-	if !holder.Valid || holder.V == s.id {
-		return nil
-	}
-	return s.Kill(ctx, holder.V)
-}
-
-// strangers are the clients' sessions that hold a lock of ours or wait for it: MySQL asks for no privilege.
-func strangers(lock string) string {
-	return `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.threads JOIN performance_schema.metadata_locks ON OWNER_THREAD_ID = THREAD_ID
-		WHERE OBJECT_TYPE = 'USER LEVEL LOCK' AND OBJECT_NAME = '` + lock + `' AND ` + OfClients
-}
-
-// killIdle kills the session that holds the lock, if there is one and it runs no statement.
-func killIdle(ctx context.Context, s *Session, lock string) error {
-	var idle sql.Null[uint64]
-	// Not by INFO, which is empty now and then while CLONE runs.
-	err := s.Row(ctx, "SELECT MAX(ID) FROM performance_schema.processlist WHERE ID = IS_USED_LOCK(?) AND COMMAND = 'Sleep'", []any{lock}, &idle)
-	if err != nil || !idle.Valid {
-		return err
-	}
-	return s.Kill(ctx, idle.V)
+	return errors.Join(killHolder(ctx, s, s, transactionLock), killIdle(ctx, s, CloneLock))
 }
 
 // Transact runs f in a session of its own, while the writing session proves that we are the one hand.
@@ -196,29 +152,14 @@ func (m *Handle) TransactUnder(ctx context.Context, control *Session, f func(*Se
 	return nil
 }
 
-// errLockTaken is a lock of ours that another session of ours has.
-var errLockTaken = errors.New("another session of the operator has the lock")
-
 // underControl takes the lock of a session that changes something beside the writing session, and sees that that one is still in
 // control. The lock comes first, then the look: a new leader takes control first and then kills the holder of this lock, so that
 // one of the two always sees the other.
 func underControl(ctx context.Context, s, control *Session, lock string) error {
-	var got sql.Null[int64]
+	if err := takeFromClients(ctx, s, control, lock); err != nil {
+		return err
+	}
 	var holder sql.Null[uint64]
-	// Anybody may take a lock. One that is not ours is taken from them, which needs a moment.
-	ended, err := EndSessions(ctx, s, strangers(lock))
-	if err == nil && len(ended) > 0 {
-		err = Pause(ctx, takeOverPause)
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.Row(ctx, "SELECT GET_LOCK(?, 0)", []any{lock}, &got); err != nil {
-		return err
-	}
-	if got.V != 1 {
-		return errLockTaken
-	}
 	if err := s.Row(ctx, "SELECT IS_USED_LOCK(?)", []any{controlLock}, &holder); err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package conn_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
@@ -81,6 +83,46 @@ func TestClientsDoNotHoldOurLocks(t *testing.T) {
 		t.Error("a client's lock passes for a CLONE")
 	}
 	mysqltest.Exec(t, db, "KILL "+holder.ID)
+}
+
+// TestClientsInALoopDoNotHoldOurLocks: who comes back as soon as it is ended, and waits for the lock then, is behind the operator.
+func TestClientsInALoopDoNotHoldOurLocks(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	db := mysqltest.Root(t, w.Servers[0])
+	for _, lock := range []string{conn.ControlLock, conn.TransactionLock} {
+		t.Run(lock, func(t *testing.T) {
+			ctx := t.Context()
+			row := *m[0].Observe(ctx).Membership
+			mysqltest.Must(t, m[0].Claim(ctx)) // so that nobody of ours has it
+			loop, stop := context.WithCancel(ctx)
+			var clients sync.WaitGroup
+			defer clients.Wait()
+			defer stop()
+			for range 10 {
+				client := mysqltest.Root(t, w.Servers[0])
+				clients.Go(func() {
+					for loop.Err() == nil {
+						_, _ = client.ExecContext(loop, "DO GET_LOCK('"+lock+"', 3600), SLEEP(3600)")
+					}
+				})
+			}
+			mysqltest.WaitFor(t, "the queue", func() bool {
+				return mysqltest.Value(t, db, "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_TYPE = 'USER LEVEL LOCK' AND OBJECT_NAME = '"+lock+"'") == "10"
+			})
+			fresh := w.Members(mysqltest.NewPool(t, nil))[0]
+			for range 3 { // each in a session that has to take the lock
+				next := row
+				next.Epoch++
+				began := time.Now()
+				mysqltest.Must(t, fresh.WriteMembership(ctx, row.Epoch, next))
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				row = next
+				mysqltest.Must(t, fresh.Claim(ctx))
+			}
+		})
+	}
 }
 
 // TestFrozenBeforeTheLock: an old leader asks for the lease, stands still until another leads and has claimed the member, and

@@ -143,8 +143,8 @@ type Archiver struct {
 	gapSince time.Time
 	// unproven is what the report said of breaks before it told one that is in no segment yet.
 	unproven *breakage
-	// known is what the cluster has lost.
-	known knownLosses
+	// known are the losses that the next segment repeats.
+	known Losses
 	// executed is what the primary had when it was looked at last, target what of that is stored before an archiver ends.
 	executed, target gtid.Set
 	// ending is closed when the archiver is told to end.
@@ -267,9 +267,6 @@ func (a *Archiver) session(ctx context.Context) error {
 		return err
 	}
 	at.epoch = v.Epoch(ctx)
-	if at.retired, err = retiredOn(ctx, v); err != nil {
-		return err
-	}
 	next, source, err := a.resume(ctx, v, tail{head, newest}, at)
 	if err != nil {
 		return err

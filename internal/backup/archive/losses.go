@@ -56,12 +56,3 @@ func (l Losses) beyond(other Losses) (more gtid.Set, at time.Time) {
 	}
 	return more, at
 }
-
-// knownLosses is what an archiver knows besides what the archive says.
-type knownLosses struct {
-	// all are the losses that the next segment repeats.
-	all Losses
-	// fresh are GTIDs that were used up while the archiver followed the primary, and that the archive had not held: what it holds of
-	// them is what the cluster has.
-	fresh gtid.Set
-}

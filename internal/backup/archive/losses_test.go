@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -24,7 +25,7 @@ func TestWhatWasUsedUpIsLost(t *testing.T) {
 	usedUp := began.Add(time.Hour)
 	for name, row := range map[string]struct {
 		known, retired Losses
-		fresh, purged  string
+		purged         string
 		lost, gap      string
 		losses         string
 	}{
@@ -33,7 +34,6 @@ func TestWhatWasUsedUpIsLost(t *testing.T) {
 		"and what was used up is purged": {retired: Losses{{lost, usedUp}}, purged: uuid + ":1-9", lost: lost, gap: lost, losses: lost + "@1h0m0s"},
 		"it knew":                        {known: Losses{{lost, began}}, retired: Losses{{lost, usedUp}}, losses: lost + "@0s"},
 		"it knew some":                   {known: Losses{{uuid + ":8", began}}, retired: Losses{{lost, usedUp}}, lost: uuid + ":9", losses: uuid + ":8@0s " + uuid + ":9@1h0m0s"},
-		"it was there":                   {retired: Losses{{lost, usedUp}}, fresh: lost, losses: lost + "@1h0m0s"},
 		"the archive held none of it":    {retired: Losses{{uuid + ":20", usedUp}}, losses: uuid + ":20@1h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,6 @@ func TestWhatWasUsedUpIsLost(t *testing.T) {
 			head, newest, err := f.Head(t.Context(), 0)
 			must(t, err)
 			a := New(Options{Folder: f, Spool: s, ClusterUID: "c", Log: logr.FromSlogHandler(slog.DiscardHandler)})
-			a.known.fresh = gtid.MustParse(row.fresh)
 			at := server{uuid: newPrimary, executed: gtid.MustParse(uuid + ":1-9," + newPrimary + ":1-3"), purged: gtid.MustParse(row.purged), at: usedUp.Add(time.Hour), retired: row.retired}
 			next, _, err := a.resume(t.Context(), nil, tail{head, newest}, at)
 			must(t, err)
@@ -67,16 +66,13 @@ func TestWhatWaitsOfWhatWasUsedUpIsReadAgain(t *testing.T) {
 	lost := Losses{{uuid + ":10", began}}
 	for name, row := range map[string]struct {
 		known Losses
-		fresh string
 		kept  int
 	}{
-		"read before it was lost":   {nil, "", 0},
-		"read after that":           {lost, "", 1},
-		"read while it was used up": {nil, uuid + ":10", 1},
+		"read before it was lost": {nil, 0},
+		"read after that":         {lost, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := New(Options{Spool: newSpool(t), ClusterUID: "c", Log: logr.FromSlogHandler(slog.DiscardHandler)})
-			a.known.fresh = gtid.MustParse(row.fresh)
 			head := &Header{Number: 3, ClusterUID: "c", Cumulative: uuid + ":1-9", Anchor: "a", AnchorNumber: 1}
 			spoolSegment(t, a.o.Spool, Header{Number: 4, ClusterUID: "c", Before: uuid + ":1-9", Anchor: "a", AnchorNumber: 1, Losses: row.known}, 10, 10, began)
 			at := primaryWith(uuid + ":1-12")
@@ -117,5 +113,46 @@ func TestAnArchiveDoesNotBeginWithWhatWasUsedUp(t *testing.T) {
 				t.Errorf("it begins with %+v", next)
 			}
 		})
+	}
+}
+
+// TestWhatWasUsedUpIsStoredAsThat: a segment is read while the primary uses up a GTID in it that the archive never held. It is stored with a
+// header that names the loss, so that another pod does not take the empty transaction for the lost one.
+func TestWhatWasUsedUpIsStoredAsThat(t *testing.T) {
+	f, s := newFolder(t), newSpool(t)
+	options := Options{Folder: f, Spool: s, ClusterUID: "c", Log: logr.FromSlogHandler(slog.DiscardHandler)}
+	first := Header{Number: 1, ClusterUID: "c", AnchorNumber: 1, AnchorTime: began}
+	spoolSegment(t, s, first, 1, 8, began)
+	storePending(t, s, f)
+	resume := func(a *Archiver, at server) Header {
+		t.Helper()
+		head, newest, err := f.Head(t.Context(), 0)
+		must(t, err)
+		next, _, err := a.resume(t.Context(), nil, tail{head, newest}, at)
+		must(t, err)
+		return next
+	}
+	a, at := New(options), primaryWith(uuid+":1-8")
+	next := resume(a, at)
+	spoolSegment(t, s, next, 9, 9, began)
+	next.Number, next.Before = 3, uuid+":1-9"
+	spoolSegment(t, s, next, 10, 10, began)
+	at = primaryWith(uuid + ":1-10")
+	at.retired = Losses{{uuid + ":10", began}}
+	if published, err := a.publishCommitted(t.Context(), s.Pending(), at); !published || !errors.Is(err, errRetired) || len(s.Pending()) != 1 {
+		t.Fatalf("published %v, %v; %d segments wait", published, err, len(s.Pending()))
+	}
+	next = resume(a, at)
+	if len(s.Pending()) > 0 || next.Number != 3 || next.Before != uuid+":1-9" || next.Losses.all().String() != uuid+":10" {
+		t.Fatalf("the segment is not read again: %+v", next)
+	}
+	spoolSegment(t, s, next, 10, 10, began)
+	_, err := a.publishCommitted(t.Context(), s.Pending(), at)
+	must(t, err)
+
+	options.Spool = newSpool(t)
+	next = resume(New(options), at)
+	if next.Number != 4 || next.Before != uuid+":1-10" || next.Lost != "" || next.AnchorNumber != 1 || next.Anchor != first.Anchor {
+		t.Errorf("another pod writes %+v", next)
 	}
 }

@@ -25,7 +25,7 @@ const (
 // errFlushed: everything is archived that was committed when the archiver was told to end.
 var errFlushed = errors.New("everything is archived")
 
-// errRetired: the primary has used up GTIDs since the session began. The next one writes that into the archive.
+// errRetired: the primary has used up GTIDs of a segment that does not name them as lost. The next session reads it again and names them.
 var errRetired = errors.New("the cluster has used up the GTIDs of what it had lost")
 
 // errNoTime: an archiver that was told to end had no time to store everything.
@@ -69,7 +69,7 @@ func (a *Archiver) publish(ctx context.Context, v *podclient.Visit, uuid string,
 			}
 			if !ending && (published || a.o.Clock.Since(looked) >= lookEvery) {
 				looked = a.o.Clock.Now()
-				if err := a.look(ctx, v, at, tidying); err != nil {
+				if err := a.look(ctx, at, tidying); err != nil {
 					return a.because(ctx, err)
 				}
 			}
@@ -167,11 +167,15 @@ func (a *Archiver) because(ctx context.Context, err error) error {
 	return err
 }
 
-// publishCommitted stores the segments that the primary has committed.
+// publishCommitted stores the segments that the primary has committed. One with a GTID that the primary has used up must say so: else
+// nobody could see later that it holds the empty transaction and not the one that was lost.
 func (a *Archiver) publishCommitted(ctx context.Context, pending []*Header, at server) (bool, error) {
 	for i, h := range pending {
 		if !at.executed.Contains(h.Own()) {
 			return i > 0, nil
+		}
+		if !at.usedUp(h.Losses).Intersect(h.Own()).IsEmpty() {
+			return i > 0, errRetired
 		}
 		r, closer, err := a.o.Spool.open(h)
 		if err != nil {
@@ -219,10 +223,7 @@ func (a *Archiver) ours(ctx context.Context, h *Header) error {
 }
 
 // look brings the report up to date, and now and then has the archive looked through.
-func (a *Archiver) look(ctx context.Context, v *podclient.Visit, at server, tidying *tidier) error {
-	if err := a.noticeRetired(ctx, v); err != nil {
-		return err
-	}
+func (a *Archiver) look(ctx context.Context, at server, tidying *tidier) error {
 	every := basesEvery
 	if a.needy {
 		every = lookEvery // one is being taken
@@ -240,7 +241,7 @@ func (a *Archiver) look(ctx context.Context, v *podclient.Visit, at server, tidy
 		return err
 	}
 	required := anchor.Union(a.hole.after)
-	first, found := a.base.firstRecoverable(required, at.executed, at.at, a.known.all)
+	first, found := a.base.firstRecoverable(required, at.executed, at.at, a.known)
 	a.needy = !found
 	a.tell(func(r *Report) {
 		r.At, r.Error, r.Reason = at.at, "", ""
@@ -253,19 +254,4 @@ func (a *Archiver) look(ctx context.Context, v *podclient.Visit, at server, tidy
 		}
 	})
 	return nil
-}
-
-// noticeRetired ends the session with errRetired when the primary has used up GTIDs that the next segment should name as lost. The archive
-// holds none of their transactions: what it held of what was lost it knew when the session began.
-func (a *Archiver) noticeRetired(ctx context.Context, v *podclient.Visit) error {
-	retired, err := retiredOn(ctx, v)
-	if err != nil {
-		return err
-	}
-	more, _ := retired.beyond(a.known.all)
-	if more.IsEmpty() {
-		return nil
-	}
-	a.known.fresh = a.known.fresh.Union(more)
-	return errRetired
 }

@@ -43,9 +43,11 @@ func (a *Archiver) position(ctx context.Context, v *podclient.Visit) (server, er
 		return server{}, ErrNotPrimary
 	}
 	at, err := seen(p)
-	if err == nil {
-		a.executed = at.executed
+	if err != nil {
+		return server{}, err
 	}
+	a.executed = at.executed
+	at.retired, err = retiredOn(ctx, v)
 	return at, err
 }
 
@@ -124,7 +126,7 @@ func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail
 // is not on the primary, or used up there: then the primary has an empty transaction under it.
 func (a *Archiver) lose(next *Header, have gtid.Set, at server) gtid.Set {
 	gone := have.Subtract(at.executed)
-	lost := gone.Union(a.usedUp(next.Losses, at).Intersect(have))
+	lost := gone.Union(at.usedUp(next.Losses).Intersect(have))
 	retired, when := at.retired.beyond(next.Losses)
 	next.Losses = slices.Clone(next.Losses)
 	for _, more := range []struct {
@@ -135,14 +137,14 @@ func (a *Archiver) lose(next *Header, have gtid.Set, at server) gtid.Set {
 			next.Losses = append(next.Losses, Loss{more.set.String(), more.at.UTC()})
 		}
 	}
-	a.known.all = next.Losses
+	a.known = next.Losses
 	return lost
 }
 
-// usedUp returns the GTIDs whose transactions are others on the primary than in a segment that says of these losses.
-func (a *Archiver) usedUp(losses Losses, at server) gtid.Set {
-	retired, _ := at.retired.beyond(losses)
-	return retired.Subtract(a.known.fresh)
+// usedUp returns the GTIDs whose transactions are others on the primary than in a segment that names these losses.
+func (s server) usedUp(losses Losses) gtid.Set {
+	retired, _ := s.retired.beyond(losses)
+	return retired
 }
 
 // unmoved makes sure that the archive still ends where it did: else another pod has stored meanwhile what seems to be missing.
@@ -230,7 +232,7 @@ func (a *Archiver) follows(h *Header, have gtid.Set, next Header, at server) boo
 	case !at.executed.Contains(own), h.Epoch != at.epoch && have.Contains(at.purged):
 		return false
 	}
-	return a.usedUp(h.Losses, at).Intersect(own).IsEmpty()
+	return at.usedUp(h.Losses).Intersect(own).IsEmpty()
 }
 
 // after is what precedes a segment that follows have: with a break, what was lost is gone and the gap is passed over. What was

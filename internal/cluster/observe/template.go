@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -23,13 +24,29 @@ type Template struct {
 	Download                                                                       *v1alpha1.DownloadSpec `json:",omitempty"`
 }
 
-// TemplateOf is the template of what the spec asks for now.
+// TemplateOf is the template of what the spec asks for now. The security groups are a set: their order in the spec does not matter.
 func TemplateOf(c *v1alpha1.MySQLCluster) Template {
 	aws := c.Spec.AWS
 	return Template{
 		Version: c.Spec.Version, InstanceType: aws.InstanceType, ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
-		IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName, SecurityGroupIDs: aws.SecurityGroupIDs, Download: aws.Download,
+		IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName, SecurityGroupIDs: slices.Sorted(slices.Values(aws.SecurityGroupIDs)), Download: aws.Download,
 	}
+}
+
+// sameTemplate returns the template hash of an instance as this release computes it. Releases up to 0.1 hashed the security groups in the
+// order of the spec; such a hash counts as that of the same groups in any order, so that an upgrade of the operator replaces no instance.
+func sameTemplate(s *pass.Pass, tag string) string {
+	for _, c := range []*v1alpha1.MySQLCluster{s.Cluster, s.Seen.Previous} {
+		if c == nil || len(c.Spec.AWS.SecurityGroupIDs) < 2 {
+			continue
+		}
+		now := TemplateOf(c)
+		ordered := now
+		if ordered.SecurityGroupIDs = c.Spec.AWS.SecurityGroupIDs; tag == ordered.Hash() {
+			return now.Hash()
+		}
+	}
+	return tag
 }
 
 // LaunchSpec is what EC2 is asked for when a member's instance is launched, but for what is resolved at the last moment: image, subnet,

@@ -156,9 +156,13 @@ func (p *acks) changeIsAcknowledged(primary *Member) bool {
 // changingVotes says whether a voter is admitted or removed in this pass already, or the wait for them is changed: one a step.
 func (p *acks) changingVotes() bool {
 	for _, a := range p.plan.Actions {
-		switch a.(type) {
-		case AdmitVoter, RemoveVoter, SettleVoters, RemoveAllVoters, RecordPrimary, SetSourceWait, LowerSourceWait, Certify:
+		switch a := a.(type) {
+		case AdmitVoter, RemoveVoter, SettleVoters, RemoveAllVoters, RecordPrimary, LowerSourceWait, Certify:
 			return true
+		case SetSourceWait: // a replica's is ended at any time
+			if a.Member == p.plan.Primary {
+				return true
+			}
 		}
 	}
 	return false

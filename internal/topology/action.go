@@ -228,8 +228,8 @@ type (
 		Member  string
 		Enabled bool
 		W       int
-		// Alone is true when nobody's acknowledgement counts: the primary is the only voter, or replication is
-		// asynchronous. Commits that wait for one are released.
+		// Alone is true when nobody's acknowledgement counts: the primary is the only voter, replication is
+		// asynchronous, or the member is a replica whose applier waits. Commits that wait for one are released.
 		Alone bool
 	}
 	// LowerSourceWait has the primary wait for fewer acknowledgements of members. Nothing else lowers the count of a primary that

@@ -343,7 +343,12 @@ func (p *failover) bringBack(row Membership, proof Proof) {
 }
 
 // endVainWait powers off a read-only member on which commits wait that nobody may acknowledge any more: so their clients are not answered.
+// Where its applier alone waits, that is ended instead.
 func (p *failover) endVainWait(m *Member) {
+	if m.applierIsSource() {
+		p.retry(waitNext, m.endApplierWait())
+		return
+	}
 	p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " may be promoted once it is powered off and started again: commits wait on it that nobody may acknowledge any more"}
 	if in := m.CurrentInstance(); in != nil && p.CloudReachable {
 		p.stop(m, in)

@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,12 +96,8 @@ func (p *replication) follow(m, primary *Member, admitting *bool) {
 
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
 func (p *replication) seed(m, primary *Member) Step {
-	if in := m.CurrentInstance(); m.waitsInVain() && in != nil {
-		if p.CloudReachable && !p.busy(m.Name) {
-			p.stop(m, in)
-		}
-		p.waitAtMost(waitMySQL)
-		return waits("powered off: commits wait on it that nobody may acknowledge any more")
+	if why := p.endSource(m, primary); why.Waits() {
+		return why
 	}
 	switch {
 	case m.cloning():
@@ -132,6 +129,29 @@ func (p *replication) seed(m, primary *Member) Step {
 	}
 	return p.connect(m, primary)
 }
+
+// endSource has a member that replicates wait for no acknowledgements, and returns what it waits for. Where a client's commit waits its instance
+// is powered off, one at a time, and while it acknowledges only if others do too.
+func (p *replication) endSource(m, primary *Member) Step {
+	in := m.CurrentInstance()
+	switch {
+	case m.applierIsSource():
+		p.retry(waitMySQL/2, m.endApplierWait())
+		return waits("switching rpl_semi_sync_source_enabled off, which is for the primary alone: its applier would wait for acknowledgements")
+	case !m.waitsInVain() || in == nil:
+		return Step{}
+	}
+	p.waitAtMost(waitMySQL)
+	if p.receives(m, primary) && p.mayVote(m) && (slices.ContainsFunc(p.plan.Actions, isStop) || !p.votes.mayRemove(m, primary)) {
+		return waits("commits wait on it that nobody may acknowledge any more; it is powered off once others acknowledge without it")
+	}
+	if p.CloudReachable && !p.busy(m.Name) {
+		p.stop(m, in)
+	}
+	return waits("powered off: commits wait on it that nobody may acknowledge any more")
+}
+
+func isStop(a Action) bool { _, stop := a.(StopInstance); return stop }
 
 // acknowledgesInVain says whether a member that is no voter, and that nobody waits for, acknowledges.
 func (p *replication) acknowledgesInVain(m *Member) bool {
@@ -223,6 +243,19 @@ func (r *Replication) isOf(address string) bool {
 // waitsInVain says whether commits of a read-only member wait for acknowledgements: prepared transactions that were committed after it
 // had been made read-only. Replicating would answer their clients.
 func (m *Member) waitsInVain() bool { return m.SQL.SemiSync.SourceEnabled && m.SQL.PendingCommits > 0 }
+
+// applierIsSource says whether a replica applies while semi-sync is on for what it commits, as after SET GLOBAL by a person: its applier waits
+// (fact 7). No client's commit does: that has a GTID of the replica's own.
+func (m *Member) applierIsSource() bool {
+	r, waiting := m.SQL.Replication, m.SQL.Waiting
+	applies := m.SQL.SemiSync.SourceEnabled && !m.SQL.Writable && r != nil && r.SQLRunning
+	return applies && (m.SQL.PendingCommits == 0 || !waiting.IsEmpty() && waiting.Equal(waiting.WithoutSource(m.SQL.ServerUUID)))
+}
+
+// endApplierWait is the action that lets such an applier go on. It answers no client.
+func (m *Member) endApplierWait() Action {
+	return SetSourceWait{Member: m.Name, Alone: m.SQL.PendingCommits > 0}
+}
 
 // outOfReach says whether a replica lacks transactions that the primary's binary logs no longer hold.
 func outOfReach(m, primary *Member) bool {

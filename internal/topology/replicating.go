@@ -170,10 +170,25 @@ func (p *replication) rebuildDiverged(m, primary *Member) Step {
 		return p.seeding.rebuild(m, primary, errant.String())
 	}
 	if outOfReach(m, primary) {
-		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; reseeding it")
-		return p.seeding.rebuild(m, primary, "")
+		return p.rebuildOutOfReach(m, primary)
 	}
 	return Step{}
+}
+
+// rebuildOutOfReach plans to rebuild a member that lacks what the binary logs no longer hold, and returns what it waits for. A voter that still
+// receives lacks nothing that was acknowledged, as after SET GLOBAL gtid_purged on the primary: it keeps its vote until all others vote.
+func (p *replication) rebuildOutOfReach(m, primary *Member) Step {
+	until, votes := "all other members vote and acknowledge", m.following() && p.receives(m, primary) && p.mayVote(m)
+	if p.Replicas == 2 {
+		until = fmt.Sprintf("its connection ends, because no other replica votes. Annotate the cluster with %s=%s to have it rebuilt now", v1alpha1.AnnotationRebuild, m.Name)
+	}
+	if votes && (len(p.plan.Membership.Voters) == 2 || p.needsVote(m, primary).Waits()) {
+		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; it is rebuilt when "+until)
+		p.waitAtMost(waitMySQL)
+		return waits("to be rebuilt when " + until)
+	}
+	p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; reseeding it")
+	return p.seeding.rebuild(m, primary, "")
 }
 
 // rebuildGapped plans to replace what a member with a gap holds, and returns what it waits for. While its vote is needed it acknowledges

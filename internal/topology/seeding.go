@@ -94,7 +94,7 @@ func (p *seeding) donorFor(m, primary *Member) *Member {
 	busy := p.busyDonors(m)
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		if other != primary && other != m && !other.unstable() && !p.plan.Records.mayLack(other) && p.plan.Membership.Has(other.Name) && other.following() && errantOf(other, primary).IsEmpty() && !p.busy(other.Name) && !mysql.OlderVersion(m.SQL.Version, other.SQL.Version) {
+		if other != primary && other != m && !other.unstable() && !p.plan.Records.mayLack(other) && p.plan.Membership.Has(other.Name) && other.following() && errantOf(other, primary).IsEmpty() && !outOfReach(other, primary) && !p.busy(other.Name) && !mysql.OlderVersion(m.SQL.Version, other.SQL.Version) {
 			donors = append(donors, other)
 		}
 	}

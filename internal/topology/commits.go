@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -218,7 +219,7 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 func (h *CommitHistory) exposure(primary *Member, o *Observed) Exposure {
 	s, row, members := primary.SQL.SemiSync, primary.SQL.Membership, o.Members
 	h.recordStrangers(primary, members)
-	cause, fenced := primary.exposed(h.departed), false
+	cause, fenced := primary.exposed(h.departed, voteless(primary, members)...), false
 	volatile := primary.unsynced(primary)
 	switch {
 	case row == nil || row.WaitCount() == 0:
@@ -267,10 +268,11 @@ func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
 	return Cause{CauseNotKept, "voters acknowledge what they do not keep; look at server_id of the members and of what the primary replicates from"}
 }
 
-// exposed returns what lets a writable member answer commits without the acknowledgements that its row asks for.
-func (m *Member) exposed(departed int) Cause {
+// exposed returns what lets a writable member answer commits without the acknowledgements that its row asks for. Voteless are the members
+// that acknowledge and have no vote: MySQL counts them like voters.
+func (m *Member) exposed(departed int, voteless ...string) Cause {
 	s, row := m.SQL.SemiSync, m.SQL.Membership
-	foreign := len(s.Strangers) + departed
+	foreign := len(s.Strangers) + departed + len(voteless)
 	switch {
 	case row == nil || row.WaitCount() == 0: // it waits for nobody
 	case m.drifted(mysql.GTIDMode):
@@ -283,12 +285,32 @@ func (m *Member) exposed(departed int) Cause {
 		return Cause{CauseSemiSyncOff, "semi-synchronous replication is enabled and off (Rpl_semi_sync_source_status), because a commit waited for longer than rpl_semi_sync_source_timeout"}
 	case s.WaitCount < row.WaitCount():
 		return Cause{CauseWaitCount, fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())}
+	case s.WaitCount < row.WaitCount()+foreign && len(voteless) > 0:
+		return Cause{CauseStranger, "a member acknowledges that has no vote: " + voteless[0]}
 	case s.WaitCount < row.WaitCount()+foreign && len(s.Strangers) == 0:
 		return Cause{CauseStranger, "replicas have acknowledged that are no members"}
 	case s.WaitCount < row.WaitCount()+foreign:
 		return Cause{CauseStranger, "a replica acknowledges that is no member: " + s.Strangers[0].Account}
 	}
 	return Cause{}
+}
+
+// voteless returns the members that acknowledge to a primary although no row lets them, by name, as after SET GLOBAL by a person.
+func voteless(primary *Member, members map[string]*Member) []string {
+	row, source := newestRow(primary, members), primary.CurrentInstance()
+	if row == nil || source == nil {
+		return nil
+	}
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		m := members[name]
+		r := m.SQL.Replication
+		connected := m.verified() && r != nil && r.IOState == ioOn && r.SourceHost == source.Address
+		if connected && m.SQL.SemiSync.ReplicaActive && !row.MayAcknowledge(name) && !primary.SQL.Membership.MayAcknowledge(name) {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // recordStrangers remembers which replicas that are no members acknowledge, and how many have left whose acknowledgements still count

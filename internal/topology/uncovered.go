@@ -40,7 +40,7 @@ type CauseKind string
 const (
 	CauseSemiSyncOff CauseKind = "SemiSyncOff" // semi-synchronous replication is off, or was
 	CauseWaitCount   CauseKind = "WaitCount"   // commits wait for fewer acknowledgements than the row asks for
-	CauseStranger    CauseKind = "Stranger"    // a replica that is no member acknowledges, or did
+	CauseStranger    CauseKind = "Stranger"    // a replica that is no member, or has no vote, acknowledges, or did
 	CauseNotDurable  CauseKind = "NotDurable"  // a loss of power takes from a voter what it acknowledged
 	CauseStatements  CauseKind = "Statements"  // what replicas hold of a statement may not be what the primary holds
 	CauseNoGTID      CauseKind = "NoGTID"      // replicas pass over transactions without a GTID

@@ -150,6 +150,48 @@ func TestForgetfulVotersExpose(t *testing.T) {
 	}
 }
 
+// TestAMemberWithoutAVoteExposes: MySQL counts the acknowledgement of each replica. So a commit that a primary of three voters has had
+// acknowledged may be on no voter when a fourth member, or one that lost its vote, acknowledges too.
+func TestAMemberWithoutAVoteExposes(t *testing.T) {
+	pair := []string{"orders-0", "orders-1"}
+	for name, row := range map[string]struct {
+		changed func(*scene)
+		exposed bool
+	}{
+		"it acknowledges": {func(s *scene) { s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: pair, W: 1}) }, true},
+		"it would when it is connected": {func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: pair, W: 1})
+			s.io(ioConnecting, 2)
+		}, false},
+		"it is connected to another": {func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: pair, W: 1})
+			s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
+		}, false},
+		"the primary waits for one more": {func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: pair, W: 1})
+			s.member(0).SQL.SemiSync.WaitCount = 2
+		}, false},
+		"a row that the primary has not executed yet admits it": {func(s *scene) {
+			all := s.member(0).SQL.Membership.Voters
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: pair, W: 1})
+			s.member(1).SQL.Membership = &Membership{Epoch: 7, Primary: "orders-0", Voters: all, W: 1}
+		}, false},
+		"the primary is the only voter": {func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			s := newScene()
+			row.changed(s)
+			h.Record(&s.observed)
+			if why := s.observed.Exposure.Cause.Why; strings.Contains(why, "no vote: orders-2") != row.exposed || why != "" != row.exposed {
+				t.Errorf("exposed because %q", why)
+			}
+		})
+	}
+}
+
 var semiSyncOff = Cause{CauseSemiSyncOff, "semi-sync was off"}
 
 // TestUncoveredTimeIsRemembered until enough voters hold what was answered in it, by whoever leads.

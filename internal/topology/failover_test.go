@@ -267,6 +267,28 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(1).SQL.Executed = trx(0, 8)
 				s.member(1).SQL.Replication.Retrieved = trx(0, 12)
 			}, "stop instance i-0 of orders-0; promote orders-1", ""},
+		"of two that hold the same, the one that has applied it": {
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioOff, 1, 2)
+				s.member(1).SQL.Executed, s.member(1).SQL.Replication.Retrieved = trx(0, 2), trx(0, 12)
+				s.member(2).SQL.Executed = trx(0, 12)
+			}, "stop instance i-0 of orders-0; promote orders-2", ""},
+		"or the one that has applied more": {
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioOff, 1, 2)
+				s.member(1).SQL.Executed, s.member(1).SQL.Replication.Retrieved = trx(0, 2), trx(0, 12)
+				s.member(2).SQL.Executed, s.member(2).SQL.Replication.Retrieved = trx(0, 9), trx(0, 12)
+			}, "stop instance i-0 of orders-0; promote orders-2", ""},
+		"another that has applied all, after one was chosen that has not": {
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioOff, 1, 2)
+				s.observed.Records.Leader, s.observed.Records.LeaderServer, s.observed.Records.LeaderEpoch = "orders-1", uuidOf(1), 6
+				s.member(1).SQL.Executed, s.member(1).SQL.Replication.Retrieved = trx(0, 2), trx(0, 12)
+				s.member(2).SQL.Executed = trx(0, 12)
+			}, "stop instance i-0 of orders-0; promote orders-2", ""},
 		"two of three voters are gone: nobody can be sure": {
 			func(s *scene) { s.lose(0, 1); s.io(ioOff, 2) }, "", "not reached: orders-0, orders-1"},
 		"each replica holds what the other lacks: none is safe": {

@@ -386,6 +386,7 @@ func (m *Member) attainable() gtid.Set {
 //   - the one that holds more: what it has beyond the acknowledged set was committed on the old primary, and would otherwise be errant
 //     on every member that holds it. Of two of which each holds what the other lacks, the one with the newer row: the other's last
 //     commits, a row among them, were never acknowledged;
+//   - the one that has applied more: it takes writes sooner, and one that applies for long is passed over once another has applied all;
 //   - the one without a source, which was the primary until now: then nothing else has to change.
 func betterCandidate(a, b *Member) bool {
 	pa, pb := a.attainable(), b.attainable()
@@ -400,6 +401,8 @@ func betterCandidate(a, b *Member) bool {
 		return !pb.Contains(pa) && a.SQL.Membership.Epoch > b.SQL.Membership.Epoch
 	case !pb.Contains(pa):
 		return true
+	case !a.SQL.Executed.Equal(b.SQL.Executed):
+		return a.SQL.Executed.Contains(b.SQL.Executed)
 	}
 	return a.SQL.Replication == nil && b.SQL.Replication != nil
 }

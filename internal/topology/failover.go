@@ -239,14 +239,17 @@ func (p *failover) bootstrap() {
 	}
 }
 
-// mayBegin says whether a member is one that the cluster can begin on, or the one that it began on.
+// mayBegin says whether a member is one that the cluster can begin on, or the one that it began on. What was restored, or begun on, is also one
+// that spec.replicas does not ask for any more: it hands over and leaves.
 func (p *failover) mayBegin(m *Member, begun string) bool {
 	vol := m.volume()
-	if !m.verified() || !m.SQL.MembershipKnown || vol == nil || m.Ordinal >= p.Replicas && m.Name != begun {
+	if !m.verified() || !m.SQL.MembershipKnown || vol == nil {
 		return false
 	}
 	restored := p.plan.Records.Recovered && vol.ID == p.plan.Records.Recovering
 	switch {
+	case m.Ordinal >= p.Replicas && m.Name != begun && !restored:
+		return false
 	case m.SQL.Clone != nil && !restored:
 		return false // it was seeded; on a copy that says only how the volume's first owner came by its data
 	case begun != "":

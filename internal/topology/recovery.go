@@ -51,7 +51,7 @@ func (p *failover) recoveryForgotten() bool {
 }
 
 // recover has the first member that answers restored into. The volume is remembered before: an attempt that was cut off
-// goes on there, and nowhere else.
+// goes on there, and nowhere else, also when spec.replicas does not ask for its member any more.
 func (p *failover) recover() {
 	if p.volumes.unsourced.Waits() {
 		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, p.volumes.unsourced.Message} // findSource says when to look again
@@ -61,7 +61,7 @@ func (p *failover) recover() {
 	p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for a member to restore into"}
 	for _, m := range p.ordered() {
 		vol := m.volume()
-		if !m.verified() || vol == nil || m.Ordinal >= p.Replicas || m.SQL.Replication != nil || m.SQL.Clone != nil {
+		if !m.verified() || vol == nil || m.Ordinal >= p.Replicas && p.plan.Records.Recovering == "" || m.SQL.Replication != nil || m.SQL.Clone != nil {
 			continue
 		}
 		if p.plan.Records.Recovering == "" {

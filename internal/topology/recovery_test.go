@@ -76,6 +76,50 @@ func TestWhatWasRestoredIsWhereTheClusterBegins(t *testing.T) {
 	}
 }
 
+// TestARecoveryOutlivesALowerNumberOfReplicas: it went into a member that spec.replicas then no longer asks for. That holds the data, so it is
+// finished and the cluster begins there. Nothing goes into such a member that has not begun.
+func TestARecoveryOutlivesALowerNumberOfReplicas(t *testing.T) {
+	d, o := fresh()
+	d.Replicas = 1
+	o.Members["orders-0"].SQL.Access = AccessRefused
+	if p := pureNext(d, o); len(planned[Recover](p)) > 0 || p.Records.Recovering != "" {
+		t.Errorf("it begins in a member that is not wanted: %v", p.Actions)
+	}
+	o.Members["orders-0"].SQL.Access = AccessVerified
+	o.Records.Recovering = "vol-orders-1"
+	if r := planned[Recover](pureNext(d, o)); len(r) != 1 || r[0].Member != "orders-1" {
+		t.Errorf("it does not go on: %v", r)
+	}
+	o.Records.Recovered = true
+	o.Members["orders-1"].SQL.Executed = gtid.MustParse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-23")
+	p := pureNext(d, o)
+	if b := planned[Bootstrap](p); len(b) != 1 || b[0].Member != "orders-1" || p.Records.BootstrappedVolume != "vol-orders-1" {
+		t.Errorf("it does not begin there: %v", p.Actions)
+	}
+}
+
+// TestWhatWasRestoredHandsOverAndLeaves: orders-1 was restored, and then a single member is asked for, which is orders-0.
+func TestWhatWasRestoredHandsOverAndLeaves(t *testing.T) {
+	w := newHeir(t, 3, Source{})
+	for len(planned[Recover](Next(w.wish(), w.observe()))) == 0 || w.machineOf("orders-1") == nil {
+		w.pass(-1)
+		if w.passes > 100 {
+			t.Fatal("nothing is restored")
+		}
+	}
+	w.desired.Replicas, w.records.Recovering = 1, w.records.Members["orders-1"].VolumeID
+	if r := planned[Recover](Next(w.wish(), w.observe())); len(r) != 1 || r[0].Member != "orders-1" {
+		t.Fatalf("it does not go on: %v", r)
+	}
+	w.records.Recovered = true
+	w.volumes[w.records.Recovering].data.executed = gtid.MustParse(history)
+	if plan := w.settle(300); plan.Primary != "orders-0" {
+		t.Errorf("%s leads", plan.Primary)
+	} else {
+		w.begun(plan)
+	}
+}
+
 // TestNothingIsRestoredIntoAClusterThatServes, whatever the records have forgotten.
 func TestNothingIsRestoredIntoAClusterThatServes(t *testing.T) {
 	for name, change := range map[string]func(*Observed){

@@ -87,14 +87,13 @@ func (p *seeding) clone(m, primary *Member) Step {
 	return waits("seeding by CLONE from " + donor.Name)
 }
 
-// donorFor returns the primary, or a stable voter that replicates well and holds nothing that the primary does not, whichever serves no
-// other CLONE. CLONE goes between versions
+// donorFor returns the primary, or another sound donor, whichever serves no other CLONE. CLONE goes between versions
 // of one series only (Reference Manual, "Clone Plugin Limitations").
 func (p *seeding) donorFor(m, primary *Member) *Member {
 	busy := p.busyDonors(m)
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		if other != primary && other != m && !other.unstable() && !p.plan.Records.mayLack(other) && p.plan.Membership.Has(other.Name) && other.following() && errantOf(other, primary).IsEmpty() && !outOfReach(other, primary) && !p.busy(other.Name) && !mysql.OlderVersion(m.SQL.Version, other.SQL.Version) {
+		if other != primary && other != m && p.soundDonor(other, primary) && !mysql.OlderVersion(m.SQL.Version, other.SQL.Version) {
 			donors = append(donors, other)
 		}
 	}
@@ -104,6 +103,12 @@ func (p *seeding) donorFor(m, primary *Member) *Member {
 		}
 	}
 	return nil
+}
+
+// soundDonor says whether a replica is a stable voter that replicates well, and holds what the primary holds and nothing else.
+func (p *seeding) soundDonor(m, primary *Member) bool {
+	return p.plan.Membership.Has(m.Name) && !p.busy(m.Name) && !m.unstable() && m.following() &&
+		errantOf(m, primary).IsEmpty() && !outOfReach(m, primary) && !p.plan.Records.mayLack(m)
 }
 
 // busyDonors are the addresses of those that another member is being cloned from, or is to be in this pass.

@@ -29,6 +29,7 @@ func TestProberTellsOfChangedSettings(t *testing.T) {
 		{"SET GLOBAL sync_binlog = 0", "SET GLOBAL sync_binlog = 1", ""},
 		{"SET GLOBAL innodb_flush_log_at_trx_commit = 2", "SET GLOBAL innodb_flush_log_at_trx_commit = 1", ""},
 		{"SET GLOBAL binlog_format = STATEMENT", "SET GLOBAL binlog_format = ROW", ""},
+		{"SET GLOBAL gtid_mode = ON_PERMISSIVE", "SET GLOBAL gtid_mode = ON", ""},
 		{"ALTER INSTANCE DISABLE INNODB REDO_LOG", "ALTER INSTANCE ENABLE INNODB REDO_LOG", ""},
 		{"SET GLOBAL read_only = ON", "SET GLOBAL read_only = OFF", "read_only is ON"},
 		{"SET GLOBAL offline_mode = ON", "SET GLOBAL offline_mode = OFF", ""}, // it disconnects the voters, so that writes wait

@@ -258,3 +258,24 @@ func TestWhatThePreflightFound(t *testing.T) {
 		t.Error("a new cluster begins without being able to make volumes")
 	}
 }
+
+// TestPlansKnowWhatIsPermitted: what dry runs have shown reaches the planner, also in a pass that makes none. An operator that was just
+// started does not know it.
+func TestPlansKnowWhatIsPermitted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.machinesUp)
+	w.rehearse(o)
+	for name, row := range map[string]struct {
+		operator  *operator
+		completed bool
+	}{"that made them": {o, true}, "that was just started": {w.newOperator(nil), false}} {
+		s := w.seen(row.operator)
+		s.Cache.Told.FailingSince = w.clock.Now()
+		must(t, row.operator.decider.Preflight(t.Context(), s))
+		if got := s.Observed.Rehearsal; got.Completed != row.completed || len(got.Lacks) > 0 {
+			t.Errorf("the operator %s knows %+v", name, got)
+		}
+	}
+}

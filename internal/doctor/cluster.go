@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,6 +57,9 @@ func checkSecrets(ctx context.Context, p *patient) Finding {
 	return ok("%d Secrets are named and hold keys", len(named))
 }
 
+// rehearsalPoll is how often the doctor asks whether EC2 has answered the dry runs.
+const rehearsalPoll = 100 * time.Millisecond
+
 // checkRehearsal makes dry runs of what may have to be done one day. AWS judges these by the tags of what they are made on.
 func checkRehearsal(ctx context.Context, p *patient) Finding {
 	a, err := p.account(ctx)
@@ -73,12 +77,20 @@ func checkRehearsal(ctx context.Context, p *patient) Finding {
 	if err != nil {
 		return notChecked("correct spec, see its finding", "%v", err)
 	}
+	known := a.cloud.Rehearse(ctx, spec.Launch.Owner)
+	for !known.Completed && known.Unanswered == "" && ctx.Err() == nil {
+		time.Sleep(rehearsalPoll)
+		known = a.cloud.Rehearsed()
+	}
 	var texts []string
-	for _, problem := range a.cloud.Rehearse(ctx, spec.Launch.Owner) {
+	for _, problem := range known.Problems {
 		texts = append(texts, problem.Message)
 	}
-	if len(texts) > 0 {
+	switch {
+	case len(texts) > 0:
 		return failed("attach the policy of docs/aws.md to the identity that identity names", "%s", strings.Join(texts, "; "))
+	case !known.Completed:
+		return notChecked("run the doctor again", "EC2 did not answer the dry runs: %s", known.Unanswered)
 	}
 	return ok("dry runs of what may have to be done to instances, volumes and the group are permitted")
 }

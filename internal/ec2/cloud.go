@@ -66,6 +66,9 @@ func (c *Cloud) DeleteSecurityGroup(ctx context.Context, clusterUID, id string) 
 //
 // The same policy serves all clusters of an identity, so one cluster's rehearsal counts for all of them: for a day, or for ten
 // minutes when something was found. In between no call is made. What EC2 says after LookPatience is returned by a later call.
-func (c *Cloud) Rehearse(ctx context.Context, owner awsapi.Ownership) []awsapi.Problem {
+func (c *Cloud) Rehearse(ctx context.Context, owner awsapi.Ownership) Rehearsal {
 	return c.rehearsal.rehearse(ctx, owner)
 }
+
+// Rehearsed returns what rehearsals have shown so far, and makes none.
+func (c *Cloud) Rehearsed() Rehearsal { return c.rehearsal.found() }

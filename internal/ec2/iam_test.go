@@ -135,7 +135,7 @@ func first(problems []awsapi.Problem) error {
 // noStep are the methods of Cloud that are no step of a life, with where they are called.
 var noStep = map[string]string{
 	"ResolveImage": "by Preflight", "InstanceType": "by Preflight",
-	"Rehearse": "by TestPolicyAllowsAWholeLife", "CanRehearse": "by nothing: it makes no call",
+	"Rehearse": "by TestPolicyAllowsAWholeLife", "CanRehearse": "by nothing: it makes no call", "Rehearsed": "by nothing: it makes no call",
 }
 
 // The published policy allows all that is done for a cluster, the rehearsal of what may have to be done included.
@@ -164,7 +164,7 @@ func TestPolicyAllowsAWholeLife(t *testing.T) {
 	i, v := l.running("orders-0"), l.available("orders-0")
 	l.attach(v.ID, i.ID)
 	l.until("rehearsed", func(inventory.Inventory) bool {
-		if problems := l.cloud.Rehearse(t.Context(), l.owner); len(problems) > 0 {
+		if problems := l.cloud.Rehearse(t.Context(), l.owner).Problems; len(problems) > 0 {
 			t.Fatal(problems)
 		}
 		return l.proxy.Counts()["DeleteSecurityGroup"] > 0
@@ -407,7 +407,7 @@ func TestRehearsalOnWhatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	problems := l.cloud.Rehearse(ctx, l.owner)
+	problems := l.cloud.Rehearse(ctx, l.owner).Problems
 	calls := l.proxy.Calls()
 	if len(problems) > 0 || !slices.ContainsFunc(calls, func(c proxy.Call) bool { return c.DryRun && c.Status == http.StatusForbidden }) {
 		t.Errorf("found %+v, in %+v", problems, calls)

@@ -61,7 +61,7 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 
 // touchNothing are the methods of Cloud that are given nothing of a cluster's to change, with what they do.
 var touchNothing = map[string]string{
-	"ResolveImage": "reads", "InstanceType": "reads", "Preflight": "dry runs of what is not there yet", "CanRehearse": "reads the store",
+	"ResolveImage": "reads", "InstanceType": "reads", "Preflight": "dry runs of what is not there yet", "CanRehearse": "reads the store", "Rehearsed": "makes no call",
 	"Rehearse": "dry runs on what carries the owner's tag", "ConsoleOutput": "reads",
 	"LaunchInstance": "makes, with the owner's tag", "CreateVolume": "makes, with the owner's tag",
 	"EnsureSecurityGroup": "finds the group by the owner",

@@ -291,7 +291,7 @@ func TestRehearsalTriesTheFence(t *testing.T) {
 	l := newLab(t)
 	i, v := l.running("orders-0"), l.available("orders-0")
 	owner := l.preflightSpec().Launch.Owner
-	rehearse := func() []awsapi.Problem { return l.cloud.Rehearse(t.Context(), owner) }
+	rehearse := func() []awsapi.Problem { return l.cloud.Rehearse(t.Context(), owner).Problems }
 	if problems := rehearse(); problems != nil || l.proxy.Counts()["StopInstances"] > 0 {
 		t.Errorf("without a volume %v", problems)
 	}

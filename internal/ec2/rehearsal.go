@@ -21,8 +21,10 @@ import (
 const (
 	// rehearsedFor is how long a rehearsal in which nothing was found holds: policies change seldom.
 	rehearsedFor = 24 * time.Hour
-	// rehearseAgain is after how long one is made again that found something, or that EC2 did not answer.
+	// rehearseAgain is after how long one is made again that found something, or that EC2 did not answer after it had answered another.
 	rehearseAgain = 10 * time.Minute
+	// rehearseSoon is after how long one is made again while EC2 has answered none: replacements wait for it.
+	rehearseSoon = time.Minute
 	// rehearsalTimeout bounds a whole rehearsal, of some fifteen calls.
 	rehearsalTimeout = time.Minute
 )
@@ -37,31 +39,41 @@ type rehearsal struct {
 	// fence is shared with the stops that are made: what a rehearsal learns of them counts for those.
 	fence fence
 
-	mu sync.Mutex
-	// problems are what the last one found.
-	problems []awsapi.Problem
-	next     time.Time
+	mu    sync.Mutex
+	known Rehearsal
+	next  time.Time
 }
 
+// Rehearsal is what rehearsals have shown so far.
+type Rehearsal struct {
+	// Problems are what the last one found.
+	Problems []awsapi.Problem
+	// Completed is false until EC2 has answered one to its end: then permissions may be missing that Problems does not name.
+	Completed bool
+	// Unanswered says why the last one did not come to its end, or cannot be made; empty otherwise.
+	Unanswered string
+}
+
+// nothingToTry is Unanswered while there is nothing that a rehearsal could be made on.
+const nothingToTry = "EC2 shows no running instance of the cluster with its volume attached"
+
 // rehearse is Cloud.Rehearse.
-func (r *rehearsal) rehearse(ctx context.Context, owner awsapi.Ownership) []awsapi.Problem {
+func (r *rehearsal) rehearse(ctx context.Context, owner awsapi.Ownership) Rehearsal {
 	tries, things := r.tries(owner)
-	if tries == nil || !r.due() {
+	if tries == nil {
+		known := r.found()
+		if !known.Completed && known.Unanswered == "" {
+			known.Unanswered = nothingToTry
+		}
+		return known
+	}
+	if !r.due() {
 		return r.found()
 	}
 	done := r.flights.DoChan("rehearsal", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rehearsalTimeout)
 		defer cancel()
-		found, err := r.tryAll(ctx, tries, things)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if err != nil && len(found) == 0 {
-			return nil, nil // EC2 did not answer: what was found before still counts
-		}
-		r.problems = found
-		if err == nil && len(found) == 0 {
-			r.next = r.clock.Now().Add(rehearsedFor)
-		}
+		r.record(r.tryAll(ctx, tries, things))
 		return nil, nil
 	})
 	patience := time.NewTimer(r.patience)
@@ -74,13 +86,30 @@ func (r *rehearsal) rehearse(ctx context.Context, owner awsapi.Ownership) []awsa
 	return r.found()
 }
 
+// record takes in what a rehearsal found, and how it ended. What was found before counts as long as EC2 does not answer.
+func (r *rehearsal) record(found []awsapi.Problem, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	if err == nil || len(found) > 0 {
+		r.known.Problems = found
+	}
+	switch r.known.Unanswered = awsapi.Message(err); {
+	case err != nil && !r.known.Completed:
+		r.next = now.Add(rehearseSoon)
+	case err == nil && len(found) == 0:
+		r.next = now.Add(rehearsedFor)
+	}
+	r.known.Completed = r.known.Completed || err == nil
+}
+
 // CanRehearse says whether there is something of a cluster on which Rehearse can try calls.
 func (c *Cloud) CanRehearse(clusterUID string) bool {
 	tries, _ := c.rehearsal.tries(awsapi.Ownership{ClusterUID: clusterUID})
 	return tries != nil
 }
 
-// due says whether one is due, and if so takes the turn.
+// due says whether one is due, and if so reserves the time in which it is made.
 func (r *rehearsal) due() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,10 +121,12 @@ func (r *rehearsal) due() bool {
 	return true
 }
 
-func (r *rehearsal) found() []awsapi.Problem {
+func (r *rehearsal) found() Rehearsal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.problems)
+	known := r.known
+	known.Problems = slices.Clone(known.Problems)
+	return known
 }
 
 // try is a call that is made as a dry run.

@@ -39,7 +39,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 	}
 	o := topology.Observed{
 		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records(), WriterID: op.name, Members: map[string]*topology.Member{},
-		Permitted: topology.Permitted{Launchable: true}, DatabaseReady: op.records().Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
+		Permitted: topology.Permitted{Launchable: true, Rehearsal: topology.Rehearsal{Completed: true}}, DatabaseReady: op.records().Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
 		WatchedSince: *op.watchedSince, UncoveredReported: maps.Clone(op.w.kube.uncovered), DoubtAt: op.requests.Doubted(),
 	}
 	op.shown.Observe(&o)

@@ -153,6 +153,10 @@ func (p *upgrades) downgrade(m, primary *Member) Step {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until all others are well")
 	}
+	if why := p.Rehearsal.forbids(); why.Waits() && m.verified() {
+		p.waitAtMost(waitEC2)
+		return waits(fmt.Sprintf("being taken back to %s next: %s", p.turns.downgradeVersion(m), why.Message))
+	}
 	return p.scaling.leave(m, primary, fmt.Sprintf("being taken back to %s", p.turns.downgradeVersion(m)), downgradePrefix)
 }
 

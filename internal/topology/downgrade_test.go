@@ -498,3 +498,22 @@ func TestMemberWithTwoMachinesIsPoweredOff(t *testing.T) {
 		t.Errorf("plan: %s; waits for %v", actions, p.Waiting)
 	}
 }
+
+// TestTakingBackWaitsForTheRehearsal: a member that works with the newer version keeps its instance as long as it is not known whether
+// another one would get its volume.
+func TestTakingBackWaitsForTheRehearsal(t *testing.T) {
+	w := upgraded(t, 3)
+	for w.records.Rolling == "" || slices.Contains(w.versions(), "") || !slices.Contains(w.versions(), "9.7.5") {
+		w.pass(-1)
+	}
+	w.callOff()
+	w.rehearsal = Rehearsal{}
+	for range 100 {
+		plan := w.pass(-1)
+		if w.running() != 3 || w.launches > 4 || w.records.Rolling == "" && !strings.Contains(plan.Rolling.Message, "EC2's answers to dry runs") {
+			t.Fatalf("%d members run, %d launches, it is the turn of %q, and it says %q", w.running(), w.launches, w.records.Rolling, plan.Rolling.Message)
+		}
+	}
+	w.rehearsal.Completed = true
+	w.roll(1200)
+}

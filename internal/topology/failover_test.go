@@ -35,7 +35,7 @@ func newScene() *scene {
 			Subnets: []Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
 		},
 		observed: Observed{
-			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, CloudTaken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Permitted: Permitted{Launchable: true}, Members: map[string]*Member{}, InService: map[string]bool{},
+			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, CloudTaken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Permitted: Permitted{Launchable: true, Rehearsal: Rehearsal{Completed: true}}, Members: map[string]*Member{}, InService: map[string]bool{},
 			Records:  ClusterRecord{Established: true, Epoch: 5, Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]MemberRecord{}},
 			Exposure: Exposure{Binlog: new(gtid.Set)},
 		},

@@ -59,8 +59,31 @@ type Permitted struct {
 	// LaunchProblem is what the preflight found, and SubnetsProblem why Desired.Subnets are not known, for people; empty while nothing
 	// is known.
 	LaunchProblem, SubnetsProblem string
-	// Lacks are the permissions that a rehearsal of what may have to be done one day found missing.
+	Rehearsal                     Rehearsal
+}
+
+// Rehearsal is what dry runs have shown of the permissions for what may have to be done one day.
+type Rehearsal struct {
+	// Completed is false until EC2 has answered the dry runs to their end once: a permission that Lacks does not name may be missing.
+	Completed bool
+	// Unanswered says why the last dry runs did not come to their end, for people; empty otherwise.
+	Unanswered string
+	// Lacks are the permissions that were missing.
 	Lacks []string
+}
+
+// forbids returns why no member that works is taken off its instance: it might stay away, because a permission is missing without which
+// it does not get to another one, or because that is not known.
+func (r Rehearsal) forbids() Step {
+	for _, action := range []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume"} {
+		if slices.Contains(r.Lacks, action) {
+			return waits("the permission " + action + " is missing, see docs/aws.md")
+		}
+	}
+	if r.Completed {
+		return Step{}
+	}
+	return waitsFor("EC2's answers to dry runs, which show whether all permissions are there", r.Unanswered)
 }
 
 // SnapshotList is what is known of a cluster's snapshots. EC2 may not answer their list for long: one that is missing here counts as

@@ -23,7 +23,7 @@ func planned[A Action](p Plan) []A {
 func fresh() (Desired, Observed) {
 	d := Desired{Cluster: "orders", Replicas: 3, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, Beginning: Beginning{Recover: true},
 		Subnets: []Subnet{{ID: "subnet-1", Zone: "a"}, {ID: "subnet-2", Zone: "b"}, {ID: "subnet-3", Zone: "c"}}}
-	o := Observed{Now: time.Unix(1000000, 0), CloudReachable: true, Permitted: Permitted{Launchable: true}, Members: map[string]*Member{}, InService: map[string]bool{}}
+	o := Observed{Now: time.Unix(1000000, 0), CloudReachable: true, Permitted: Permitted{Launchable: true, Rehearsal: Rehearsal{Completed: true}}, Members: map[string]*Member{}, InService: map[string]bool{}}
 	o.Records.Members = map[string]MemberRecord{}
 	for ordinal := range 3 {
 		name := d.MemberName(ordinal)

@@ -277,8 +277,8 @@ func (p *rollout) nextTurn(primary *Member) *Member {
 	if !p.Launchable || p.provisioning.mayCreate().Waits() {
 		return nil
 	}
-	if why := p.notPermitted(); why.Waits() {
-		p.waitAtMost(waitReady)
+	if why := p.Rehearsal.forbids(); why.Waits() {
+		p.waitAtMost(waitEC2)
 		p.step = waits(fmt.Sprintf("%s is to be replaced next: %s", next.Name, why.Message))
 		return nil
 	}
@@ -291,16 +291,6 @@ func (p *rollout) nextTurn(primary *Member) *Member {
 		return nil
 	}
 	return next
-}
-
-// notPermitted says which permission is missing, without which a member that is replaced would stay away.
-func (p *rollout) notPermitted() Step {
-	for _, action := range []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume"} {
-		if slices.Contains(p.Lacks, action) {
-			return waits("the permission " + action + " is missing, see docs/aws.md")
-		}
-	}
-	return Step{}
 }
 
 // holdsBack says why no further member is replaced at the moment, empty when one may be.
@@ -386,6 +376,10 @@ func (p *rollout) mayNotStop(m, primary *Member, next *Instance) Step {
 	if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
 		p.waitAtMost(waitReady)
 		return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold))
+	}
+	if why := p.Rehearsal.forbids(); why.Waits() && m.verified() {
+		p.waitAtMost(waitEC2)
+		return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, why.Message))
 	}
 	if !p.turns.othersVote(m) && (primary == nil || !p.seeding.unseedable(m, primary)) { // the others may wait for such an instance as well
 		p.waitAtMost(waitMySQL)

@@ -330,14 +330,52 @@ func TestChangeIsHeldBack(t *testing.T) {
 // TestReplacementWaitsForPermissions: what could not be completed is not begun.
 func TestReplacementWaitsForPermissions(t *testing.T) {
 	w := withTemplate(t, 3)
-	w.desired.TemplateHash, w.lacks = "new", []string{"ec2:CreateTags", "ec2:AttachVolume"}
+	w.desired.TemplateHash = "new"
+	w.rehearsal.Lacks = []string{"ec2:CreateTags", "ec2:AttachVolume"}
 	for range 50 {
 		if plan := w.pass(-1); w.launches != 3 || !strings.Contains(plan.Rolling.Message, "orders-2 is to be replaced next: the permission ec2:AttachVolume is missing") {
 			t.Fatalf("%d launches, %q", w.launches, plan.Rolling.Message)
 		}
 	}
-	w.lacks = w.lacks[:1]
+	w.rehearsal.Lacks = w.rehearsal.Lacks[:1]
 	w.roll(600)
+}
+
+// TestReplacementWaitsForTheRehearsal: what is not known to be permitted is not begun, and a member that works is not stopped for it either
+// when its next instance runs already and the operator was started again.
+func TestReplacementWaitsForTheRehearsal(t *testing.T) {
+	for name, begin := range map[string]func(w *world){
+		"nothing is begun": func(*world) {},
+		"its next instance runs": func(w *world) {
+			for next := false; !next; {
+				w.pass(-1)
+				for _, in := range w.machines {
+					next = next || in.TemplateHash == "new" && in.State == stateRunning
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withTemplate(t, 3)
+			w.desired.TemplateHash = "new"
+			begin(w)
+			launches, rolling := w.launches, w.records.Rolling
+			for _, why := range []string{"", "no answer from AWS to ec2:StopInstances"} {
+				w.rehearsal = Rehearsal{Unanswered: why}
+				for range 50 {
+					plan := w.pass(-1)
+					if w.launches != launches || w.records.Rolling != rolling || w.running() != 3 || len(plan.Membership.Voters) != 3 {
+						t.Fatalf("%d launches, %d members run, voters %v, it is the turn of %q", w.launches, w.running(), plan.Membership.Voters, w.records.Rolling)
+					}
+					if said := plan.Rolling.Message; !strings.Contains(said, " next: waiting for EC2's answers to dry runs") || !strings.Contains(said, why) {
+						t.Fatalf("it says %q", said)
+					}
+				}
+			}
+			w.rehearsal = Rehearsal{Completed: true}
+			w.roll(600)
+		})
+	}
 }
 
 // TestPrimaryHandsOverInTheWindow closes the window when only the primary is left to be replaced, or to leave.

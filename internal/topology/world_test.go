@@ -17,7 +17,7 @@ import (
 // world is a small model of what the operator acts on: EC2 with tokens, and a mysqld on each instance. It takes the
 // planner's actions and shows what came of them, so that a test can run pass after pass until nothing changes.
 type world struct {
-	lacks     []string // permissions that are missing
+	rehearsal Rehearsal
 	passes    int
 	t         *testing.T
 	now       time.Time
@@ -99,7 +99,7 @@ type server struct {
 
 func newWorld(t *testing.T, replicas int) *world {
 	return &world{
-		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), reach: true,
+		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), reach: true, rehearsal: Rehearsal{Completed: true},
 		desired: Desired{
 			Cluster: "orders", Replicas: replicas, Durability: Durability{Lossless: true}, MaxLag: 30 * time.Second, ManagedSecurityGroup: true, Database: true,
 			Subnets:        []Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
@@ -129,7 +129,7 @@ func (w *world) dataOf(m *machine) *data {
 func (w *world) observe() Observed {
 	o := Observed{
 		Now: w.now, CloudReachable: w.reach, CloudTaken: w.now, Records: w.records.Clone(), SecurityGroup: w.group,
-		Snapshots: SnapshotList{Known: slices.Clone(w.snapshots), Taken: w.now}, Members: map[string]*Member{}, Permitted: Permitted{Launchable: true, Lacks: w.lacks}, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
+		Snapshots: SnapshotList{Known: slices.Clone(w.snapshots), Taken: w.now}, Members: map[string]*Member{}, Permitted: Permitted{Launchable: true, Rehearsal: w.rehearsal}, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
 	}
 	if w.unlisted != "" {
 		o.Snapshots = SnapshotList{Known: slices.Clone(w.listed.Known), Taken: w.listed.Taken, Unanswered: w.unlisted}

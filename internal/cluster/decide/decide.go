@@ -42,7 +42,13 @@ const preflightYields = 15 * time.Second
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
-	if s.Deleting() || len(s.Access.Violations) > 0 {
+	if s.Deleting() {
+		return nil
+	}
+	if s.Access.Cloud != nil {
+		r.rehearse(ctx, s)
+	}
+	if len(s.Access.Violations) > 0 {
 		return nil
 	}
 	foresee(r.Ports, s)
@@ -59,7 +65,6 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 func (r *Decider) tryLaunch(ctx context.Context, s *pass.Pass) {
 	if !r.somethingToMake(s) {
 		s.Observed.Launchable = true
-		rehearse(ctx, s)
 		return
 	}
 	n, key := s.Cache, PreflightKey(s.Cluster)
@@ -124,15 +129,19 @@ func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (s
 	return nil
 }
 
-// rehearse has EC2 try what may have to be done one day to what there is, and shows what is not permitted. Nothing waits for it, but for
-// replacements that could not be completed. It is left out while a cluster fails.
-func rehearse(ctx context.Context, s *pass.Pass) {
-	if !s.Cache.Told.FailingSince.IsZero() {
-		return
+// rehearse has EC2 try what may have to be done one day to what there is, and shows what is not permitted. Only replacements of members that
+// work wait for it. While a cluster fails, or something has to be made for it or cannot be, no call is made, and what is known already counts.
+func (r *Decider) rehearse(ctx context.Context, s *pass.Pass) {
+	known := s.Access.Cloud.Rehearsed()
+	if s.Observed.CloudReachable && len(s.Access.Violations) == 0 && s.Cache.Told.FailingSince.IsZero() && !r.somethingToMake(s) {
+		known = s.Access.Cloud.Rehearse(ctx, s.Owner())
+		for _, p := range known.Problems {
+			s.Unmet = append(s.Unmet, topology.Finding{Reason: p.Reason, Message: p.Message})
+		}
 	}
-	for _, p := range s.Access.Cloud.Rehearse(ctx, s.Owner()) {
-		s.Unmet = append(s.Unmet, topology.Finding{Reason: p.Reason, Message: p.Message})
-		s.Observed.Lacks = append(s.Observed.Lacks, p.Lacks)
+	s.Observed.Rehearsal = topology.Rehearsal{Completed: known.Completed, Unanswered: known.Unanswered}
+	for _, p := range known.Problems {
+		s.Observed.Rehearsal.Lacks = append(s.Observed.Rehearsal.Lacks, p.Lacks)
 	}
 }
 

@@ -1,0 +1,62 @@
+package docs_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// heredocs are the manifests that a document has a reader apply.
+var heredocs = regexp.MustCompile(`(?s)<<'YAML'\n(.*?)\nYAML\n`)
+
+// clusterCatalog is what is checked of a ClusterCatalog of OLM v1.
+type clusterCatalog struct {
+	Spec struct {
+		Source struct {
+			Image struct {
+				Ref                 string `json:"ref"`
+				PollIntervalMinutes int    `json:"pollIntervalMinutes"`
+			} `json:"image"`
+		} `json:"source"`
+	} `json:"spec"`
+}
+
+// TestCatalogsAreLookedForAgain: OLM reads a catalog once unless it is told how often to look for a newer image under its tag. Then no
+// upgrade ever arrives.
+func TestCatalogsAreLookedForAgain(t *testing.T) {
+	found := map[string]int{}
+	for _, block := range heredocs.FindAllStringSubmatch(read(t, "install.md"), -1) {
+		for _, manifest := range strings.Split(block[1], "\n---\n") {
+			var kind metav1.TypeMeta
+			if err := yaml.Unmarshal([]byte(manifest), &kind); err != nil {
+				t.Fatalf("%v in\n%s", err, manifest)
+			}
+			found[kind.Kind]++
+			switch kind.Kind {
+			case operatorsv1alpha1.CatalogSourceKind:
+				var source operatorsv1alpha1.CatalogSource
+				if err := yaml.UnmarshalStrict([]byte(manifest), &source); err != nil {
+					t.Error(err)
+				}
+				if !source.Poll() || source.Spec.UpdateStrategy.Interval.Duration <= 0 || source.Spec.UpdateStrategy.ParsingError != "" {
+					t.Errorf("the CatalogSource does not poll: %+v", source.Spec.UpdateStrategy)
+				}
+			case "ClusterCatalog":
+				var catalog clusterCatalog
+				if err := yaml.Unmarshal([]byte(manifest), &catalog); err != nil {
+					t.Error(err)
+				}
+				if image := catalog.Spec.Source.Image; image.PollIntervalMinutes <= 0 || strings.Contains(image.Ref, "@") {
+					t.Errorf("the ClusterCatalog does not poll: %+v", image)
+				}
+			}
+		}
+	}
+	if found[operatorsv1alpha1.CatalogSourceKind] != 1 || found["ClusterCatalog"] != 1 {
+		t.Errorf("found %v", found)
+	}
+}

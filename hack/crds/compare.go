@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 )
 
@@ -32,6 +33,41 @@ func Breaking(old, now *apiextensionsv1.CustomResourceDefinition) []string {
 		found = append(found, c...)
 	}
 	return found
+}
+
+// ChangedRules lists the fields of which the rules in CEL are others than before. OLM v1 refuses an upgrade with such a change, whatever it
+// is. A field that is new or gone is not listed.
+func ChangedRules(old, now *apiextensionsv1.CustomResourceDefinition) []string {
+	before, after := rulesOf(old), rulesOf(now)
+	var changed []string
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if rules, there := after[path]; there && !equality.Semantic.DeepEqual(before[path], rules) {
+			changed = append(changed, path)
+		}
+	}
+	return changed
+}
+
+// rulesOf returns the rules in CEL of each field, also of those that have none.
+func rulesOf(crd *apiextensionsv1.CustomResourceDefinition) map[string]apiextensionsv1.ValidationRules {
+	all := map[string]apiextensionsv1.ValidationRules{}
+	var collect func(path string, schema apiextensionsv1.JSONSchemaProps)
+	collect = func(path string, schema apiextensionsv1.JSONSchemaProps) {
+		all[path] = schema.XValidations
+		for name, property := range schema.Properties {
+			collect(path+"."+name, property)
+		}
+		if schema.Items != nil && schema.Items.Schema != nil {
+			collect(path+"[]", *schema.Items.Schema)
+		}
+		if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+			collect(path+"{}", *schema.AdditionalProperties.Schema)
+		}
+	}
+	for _, version := range crd.Spec.Versions {
+		collect(version.Name, *version.Schema.OpenAPIV3Schema)
+	}
+	return all
 }
 
 // comparison collects what two schemas differ in.

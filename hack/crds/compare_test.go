@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,7 @@ const (
 
 // TestTheTreeBreaksNothingOfTheRelease is what `make verify` asks.
 func TestTheTreeBreaksNothingOfTheRelease(t *testing.T) {
-	if err := run("../../config/crd/released", bases); err != nil {
+	if err := run(io.Discard, "../../config/crd/released", bases); err != nil {
 		t.Errorf("objects and clients of the last release: %v", err)
 	}
 }
@@ -51,6 +52,9 @@ func TestWhatBreaksIsFound(t *testing.T) {
 		"a value less": {func(s *schema) {
 			within(s, "storage", func(p *schema) { within(p, "type", func(q *schema) { q.Enum = q.Enum[1:] }) })
 		}, "is no longer accepted"},
+		"another rule": {func(s *schema) {
+			within(s, "mysqld", func(p *schema) { p.XValidations = p.XValidations[1:] })
+		}, ""},
 		"deeper down": {func(s *schema) {
 			within(s, "aws", func(p *schema) {
 				within(p, "subnetIDs", func(q *schema) { q.Items.Schema.MaxLength = ptr.To[int64](3) })
@@ -72,12 +76,15 @@ func TestWhatBreaksIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		said := ""
-		if err := run(bases, folder); err != nil {
+		said, printed := "", strings.Builder{}
+		if err := run(&printed, bases, folder); err != nil {
 			said = err.Error()
 		}
 		if row.says == "" && said != "" || !strings.Contains(said, row.says) {
 			t.Errorf("%s: it says %q, want %q", what, said, row.says)
+		}
+		if rules := strings.HasPrefix(printed.String(), name+": the rules of v1alpha1.spec.mysqld are others"); rules != (what == "another rule") || !rules && printed.Len() > 0 {
+			t.Errorf("%s: it prints %q", what, printed.String())
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Command crds compares the CRDs of the tree with those of the last release, and fails where an object or a client of that release
-// would no longer be accepted.
+// would no longer be accepted. It prints of which fields the rules in CEL are others.
 //
 //	crds -released config/crd/released -present config/crd/bases
 package main
@@ -8,8 +8,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -19,13 +21,13 @@ func main() {
 	released := flag.String("released", "config/crd/released", "Folder with the CRDs of the last release.")
 	present := flag.String("present", "config/crd/bases", "Folder with the CRDs of the tree.")
 	flag.Parse()
-	if err := run(*released, *present); err != nil {
+	if err := run(os.Stdout, *released, *present); err != nil {
 		fmt.Fprintln(os.Stderr, "crds:", err)
 		os.Exit(1)
 	}
 }
 
-func run(released, present string) error {
+func run(out io.Writer, released, present string) error {
 	old, err := read(released)
 	if err != nil {
 		return err
@@ -42,6 +44,10 @@ func run(released, present string) error {
 		if now[name] == nil {
 			broken = append(broken, fmt.Errorf("%s is gone", name))
 			continue
+		}
+		if rules := ChangedRules(crd, now[name]); len(rules) > 0 {
+			fmt.Fprintf(out, "%s: the rules of %s are others than in the last release: say in the CHANGELOG that OLM v1 needs crdUpgradeSafety off (docs/install.md)\n",
+				name, strings.Join(rules, ", "))
 		}
 		for _, change := range Breaking(crd, now[name]) {
 			broken = append(broken, fmt.Errorf("%s: %s", name, change))

@@ -35,7 +35,7 @@ func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 				if err := leaveSource(ctx, s); err != nil {
 					return err
 				}
-				if err := s.Change(ctx, "promote/start-applier", "START REPLICA SQL_THREAD"); err != nil {
+				if err := s.Change(ctx, "promote/start-applier", "START REPLICA SQL_THREAD"+ofOurs); err != nil {
 					return err
 				}
 			}
@@ -44,7 +44,8 @@ func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 	})
 }
 
-// noFilters takes away each rule by which an applier leaves out or changes what it has received.
+// noFilters takes away each rule by which an applier leaves out or changes what it has received. It names no channel: a rule that was set
+// for all would come back with the next source. No other channel may run.
 const noFilters = `CHANGE REPLICATION FILTER REPLICATE_DO_DB = (), REPLICATE_IGNORE_DB = (), REPLICATE_DO_TABLE = (), REPLICATE_IGNORE_TABLE = (),
 	REPLICATE_WILD_DO_TABLE = (), REPLICATE_WILD_IGNORE_TABLE = (), REPLICATE_REWRITE_DB = ()`
 
@@ -58,6 +59,9 @@ func restoreApplier(ctx context.Context, s *conn.Session, status *mysql.Replicat
 		return err
 	}
 	if err := refuseWritable(ctx, s); err != nil {
+		return err
+	}
+	if err := dropNamedChannels(ctx, s); err != nil {
 		return err
 	}
 	if err := stopApplier(ctx, s); err != nil {
@@ -76,7 +80,7 @@ func restoreApplier(ctx context.Context, s *conn.Session, status *mysql.Replicat
 	if !status.SQLRunning {
 		return nil
 	}
-	return s.Change(ctx, "applier/start", "START REPLICA SQL_THREAD")
+	return s.Change(ctx, "applier/start", "START REPLICA SQL_THREAD"+ofOurs)
 }
 
 // resetApplier sets the options of a stopped applier. The statement would throw the relay log away if the receiver stood still as well
@@ -85,11 +89,11 @@ func restoreApplier(ctx context.Context, s *conn.Session, status *mysql.Replicat
 func resetApplier(ctx context.Context, s *conn.Session, status *mysql.Replication) error {
 	stands := status.IOState == mysql.IOOff
 	if stands {
-		if err := s.Change(ctx, "applier/hold-relay-log", "START REPLICA IO_THREAD USER = 'nairobi_nobody'"); err != nil {
+		if err := s.Change(ctx, "applier/hold-relay-log", "START REPLICA IO_THREAD USER = 'nairobi_nobody'"+ofOurs); err != nil {
 			return err
 		}
 	}
-	err := s.Change(ctx, "applier/options", "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 0, PRIVILEGE_CHECKS_USER = NULL")
+	err := s.Change(ctx, "applier/options", "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 0, PRIVILEGE_CHECKS_USER = NULL"+ofOurs)
 	if stands {
 		err = errors.Join(err, stopIOThread(ctx, s))
 	}

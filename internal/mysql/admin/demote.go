@@ -53,13 +53,18 @@ func (m *Member) Demote(ctx context.Context) error { return m.DemoteBounded(ctx,
 // applier later (fact 13). A transaction that was prepared before can still be committed here by anybody: whoever relies
 // on the executed set being final reads it again when no replica can acknowledge any more.
 //
+// Channels of people stop, because an applier writes to a read-only server.
+//
 // The source side of semi-sync stays as it is, for Reopen, and because switching it off takes MySQL up to a second.
 func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error) {
 	defer m.h.Annotate(&err, "demote")
 	return m.h.Control(ctx, func(s *conn.Session) error {
 		readOnly, superReadOnly, err := readOnlyState(ctx, s)
-		if err != nil || (readOnly && superReadOnly) {
+		if err != nil {
 			return err
+		}
+		if readOnly && superReadOnly {
+			return stopNamedChannels(ctx, s)
 		}
 		helper, err := m.h.DialBeside(ctx, s)
 		if err != nil {
@@ -73,7 +78,10 @@ func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error)
 		if err := d.run(ctx); err != nil {
 			return err
 		}
-		return endOpenChanges(ctx, s)
+		if err := endOpenChanges(ctx, s); err != nil {
+			return err
+		}
+		return stopNamedChannels(ctx, s)
 	})
 }
 

@@ -32,6 +32,7 @@ const (
 // both threads. Nothing is done when it is that already. Received transactions are applied before the source changes,
 // because the change can delete the relay log (facts 12, 24): until they are, the error is ErrNotApplied or ErrApplierStopped.
 // host must be a name in the source's certificate.
+// Channels of other names end: what they write is no other member's.
 func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int) (err error) {
 	defer m.h.Annotate(&err, "replicate from "+sourceHost)
 	if err := checkHost(sourceHost); err != nil {
@@ -49,6 +50,9 @@ func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int)
 			return joinSource(ctx, s, sourceHost, port)
 		}
 		if err := leaveSource(ctx, s); err != nil {
+			return err
+		}
+		if err := dropNamedChannels(ctx, s); err != nil {
 			return err
 		}
 		if err := restoreApplier(ctx, s, status); err != nil {
@@ -74,6 +78,9 @@ func joinSource(ctx context.Context, s *conn.Session, host string, port int) err
 	if err := refuseWritable(ctx, s); err != nil {
 		return err
 	}
+	if err := dropNamedChannels(ctx, s); err != nil {
+		return err
+	}
 	enabled, _, err := sourceWait(ctx, s)
 	if err != nil {
 		return err
@@ -87,7 +94,7 @@ func joinSource(ctx context.Context, s *conn.Session, host string, port int) err
 		return err
 	}
 	if enabled {
-		if err := s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD"); err != nil {
+		if err := s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD"+ofOurs); err != nil {
 			return err
 		}
 		if err := leaveSource(ctx, s); err != nil {
@@ -115,7 +122,7 @@ func changeSource(ctx context.Context, s *conn.Session, status *mysql.Replicatio
 		}
 		if settled {
 			// The applier goes on: then the relay log stays (fact 12), and nothing can hang behind a local lock (fact 27).
-			return s.Change(ctx, "replicate/change-host", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?", host, port)
+			return s.Change(ctx, "replicate/change-host", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?"+ofOurs, host, port)
 		}
 		if err := stopReplica(ctx, s); err != nil {
 			return err
@@ -123,7 +130,7 @@ func changeSource(ctx context.Context, s *conn.Session, status *mysql.Replicatio
 	}
 	return s.Change(ctx, "replicate/change-source", `CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?, SOURCE_USER = ?, SOURCE_AUTO_POSITION = 1,
 		SOURCE_SSL = 1, SOURCE_SSL_CA = ?, SOURCE_SSL_CERT = ?, SOURCE_SSL_KEY = ?, SOURCE_SSL_VERIFY_SERVER_CERT = 1,
-		SOURCE_HEARTBEAT_PERIOD = ?, SOURCE_CONNECT_RETRY = ?, SOURCE_RETRY_COUNT = 0`,
+		SOURCE_HEARTBEAT_PERIOD = ?, SOURCE_CONNECT_RETRY = ?, SOURCE_RETRY_COUNT = 0`+ofOurs,
 		host, port, mysql.ReplicationUser, tlsDir+"ca.pem", tlsDir+"current.pem", tlsDir+"member.key", heartbeatPeriod, connectRetry)
 }
 
@@ -140,7 +147,7 @@ func drainRelayLog(ctx context.Context, s *conn.Session, status *mysql.Replicati
 		if err := raiseWorkers(ctx, s); err != nil {
 			return err
 		}
-		if err := s.Change(ctx, "replicate/start-applier", "START REPLICA SQL_THREAD"); err != nil {
+		if err := s.Change(ctx, "replicate/start-applier", "START REPLICA SQL_THREAD"+ofOurs); err != nil {
 			return err
 		}
 	}
@@ -181,7 +188,7 @@ func (m *Member) ResetRelayLog(ctx context.Context) (err error) {
 		if err := stopReplica(ctx, s); err != nil {
 			return err
 		}
-		return s.Change(ctx, "replicate/reset-relay-log", "RESET REPLICA")
+		return s.Change(ctx, "replicate/reset-relay-log", "RESET REPLICA"+ofOurs)
 	})
 }
 
@@ -214,7 +221,7 @@ func startReplica(ctx context.Context, s *conn.Session) error {
 	if err := raiseWorkers(ctx, s); err != nil {
 		return err
 	}
-	return s.Change(ctx, "replicate/start", "START REPLICA")
+	return s.Change(ctx, "replicate/start", "START REPLICA"+ofOurs)
 }
 
 // raiseWorkers has applierWorkers apply from the applier's next start on, where the number is MySQL's own default.
@@ -317,7 +324,7 @@ func (m *Member) SetAcknowledging(ctx context.Context, on bool) (err error) {
 				return err
 			}
 		}
-		return s.Change(ctx, "acknowledge/start-io", "START REPLICA IO_THREAD")
+		return s.Change(ctx, "acknowledge/start-io", "START REPLICA IO_THREAD"+ofOurs)
 	})
 }
 

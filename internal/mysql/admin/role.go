@@ -73,7 +73,7 @@ func dropChannel(ctx context.Context, s *conn.Session) error {
 	if err := stopReplica(ctx, s); err != nil {
 		return err
 	}
-	if err := s.Change(ctx, "promote/reset-replica", "RESET REPLICA ALL"); err != nil {
+	if err := s.Change(ctx, "promote/reset-replica", "RESET REPLICA ALL"+ofOurs); err != nil {
 		return err
 	}
 	if status, err = observe.ReplicationStatus(ctx, s); err == nil && status != nil {

@@ -21,7 +21,7 @@ func stopIOThread(ctx context.Context, s *conn.Session) error {
 	if err != nil || status == nil || status.IOState == mysql.IOOff {
 		return err
 	}
-	if err := s.Change(ctx, "replicate/stop-io", "STOP REPLICA IO_THREAD"); err != nil {
+	if err := s.Change(ctx, "replicate/stop-io", "STOP REPLICA IO_THREAD"+ofOurs); err != nil {
 		return err
 	}
 	if status, err = observe.ReplicationStatus(ctx, s); err == nil && status != nil && status.IOState != mysql.IOOff {
@@ -36,7 +36,7 @@ func stopReplica(ctx context.Context, s *conn.Session) error {
 	if err != nil || status == nil || (status.IOState == mysql.IOOff && !status.SQLRunning) {
 		return err
 	}
-	if err := stopThreads(ctx, s, "STOP REPLICA"); err != nil {
+	if err := stopThreads(ctx, s, "STOP REPLICA"+ofOurs); err != nil {
 		return err
 	}
 	if status, err = observe.ReplicationStatus(ctx, s); err == nil && status != nil && (status.IOState != mysql.IOOff || status.SQLRunning) {
@@ -47,11 +47,11 @@ func stopReplica(ctx context.Context, s *conn.Session) error {
 
 // stopApplier stops the applier of a channel. What it was doing when the time was over ends after that.
 func stopApplier(ctx context.Context, s *conn.Session) error {
-	return stopThreads(ctx, s, "STOP REPLICA SQL_THREAD")
+	return stopThreads(ctx, s, "STOP REPLICA SQL_THREAD"+ofOurs)
 }
 
 // stopThreads runs a statement that stops an applier, alone or with the receiver.
-func stopThreads(ctx context.Context, s *conn.Session, statement string) error {
+func stopThreads(ctx context.Context, s *conn.Session, statement string, args ...any) error {
 	if err := s.Change(ctx, "replicate/bound-stop", "SET GLOBAL rpl_stop_replica_timeout = ?", stopReplicaTimeout); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func stopThreads(ctx context.Context, s *conn.Session, statement string) error {
 	if err := clearTheWay(ctx, s); err != nil {
 		return err
 	}
-	err := s.Change(ctx, "replicate/stop", statement)
+	err := s.Change(ctx, "replicate/stop", statement, args...)
 	for _, unlock := range []func(context.Context, *conn.Session) error{unlockServer, endBackup} {
 		if !conn.IsServerError(err, mysql.ErCantStopReplicaWhileLockedBackup) {
 			break
@@ -67,7 +67,7 @@ func stopThreads(ctx context.Context, s *conn.Session, statement string) error {
 		if err := unlock(ctx, s); err != nil {
 			return err
 		}
-		err = s.Change(ctx, "replicate/stop", statement)
+		err = s.Change(ctx, "replicate/stop", statement, args...)
 	}
 	return err
 }

@@ -64,13 +64,13 @@ func TestVotersThatKeepNothingAreFound(t *testing.T) {
 		change func(s *scene, pass int)
 		found  bool
 	}{
-		"nobody keeps anything":           {func(s *scene, pass int) {}, true},
+		"nobody keeps anything":           {func(*scene, int) {}, true},
 		"one does":                        {func(s *scene, pass int) { s.member(1).SQL.Executed = trx(0, 10+pass) }, false},
 		"one has received it":             {func(s *scene, pass int) { s.member(1).SQL.Replication.Retrieved = trx(0, 10+pass) }, false},
-		"one is not reached":              {func(s *scene, pass int) { s.lose(1) }, false},
-		"nothing is answered":             {func(s *scene, pass int) { s.member(0).SQL.Executed = trx(0, 10) }, false},
+		"one is not reached":              {func(s *scene, _ int) { s.lose(1) }, false},
+		"nothing is answered":             {func(s *scene, _ int) { s.member(0).SQL.Executed = trx(0, 10) }, false},
 		"the row has changed":             {func(s *scene, pass int) { s.member(0).SQL.Membership.Epoch += uint64(pass) }, false},
-		"a change of voters is under way": {func(s *scene, pass int) { s.member(0).SQL.Membership.Previous = []string{"orders-0", "orders-1"} }, false},
+		"a change of voters is under way": {func(s *scene, _ int) { s.member(0).SQL.Membership.Previous = []string{"orders-0", "orders-1"} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h CommitHistory

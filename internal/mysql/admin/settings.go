@@ -82,7 +82,7 @@ func restoreServerID(ctx context.Context, s *conn.Session, value string) error {
 	if err := stopIOThread(ctx, s); err != nil {
 		return err
 	}
-	return s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD FOR CHANNEL ''")
+	return s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD"+ofOurs)
 }
 
 // SetRelaySync sets after how many events the relay log is synced, until the server's next start. 1 counts from the next event on, and for

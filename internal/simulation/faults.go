@@ -158,7 +158,7 @@ var faults = []fault{
 	}},
 	{"the cluster is sent to sleep for a while", 3, func(w *world) {
 		w.desired.Hibernate = true
-		w.after(w.between(5*second, 120*second), func() { w.desired.Hibernate = false })
+		w.after(w.between(5*second, 120*second), func() { w.desired.Hibernate = w.desired.Hibernate && w.healed > 0 }) // else see sleepFirst
 	}},
 	{"EC2 announces a disruption", 4, func(w *world) {
 		if in := w.someInstance(); in != nil {
@@ -318,7 +318,6 @@ func (w *world) heal() {
 	w.shape.weather = weather{}
 	clear(w.cloud.noRoom)
 	clear(w.cloud.full)
-	w.desired.Hibernate = false
 	w.seeOff()
 	for _, in := range w.cloud.instances {
 		w.thawInstance(in)
@@ -335,7 +334,28 @@ func (w *world) heal() {
 		op.cutIn, op.freezeIn = 0, 0
 		op.thaw()
 	}
+	sleepFirst(w)
 	w.wake()
+}
+
+// sleepTime is within which a cluster that is to hibernate has no instances after the faults stop.
+const sleepTime = 10 * minute
+
+// sleepFirst wakes a cluster that is to hibernate once it has no instances; at once when a volume was lost, because without a primary its
+// sleep ends the memories of those that alone hold what was acknowledged.
+func sleepFirst(w *world) {
+	left := slices.ContainsFunc(w.cloud.instances, func(in *instance) bool { return in.State != terminated })
+	switch {
+	case !w.desired.Hibernate || w.desired.Deleting || w.shape.volumesLost > 0:
+		w.desired.Hibernate = false
+	case left && w.now-w.healed > sleepTime:
+		w.fail(sleepless, "%ds after the faults stopped: waiting for %q, %v", (w.now-w.healed)/second, w.plan.Waiting.Message, w.plan.Degraded)
+	case left:
+		w.after(second, func() { sleepFirst(w) })
+	default:
+		w.desired.Hibernate, w.healed, w.passes = false, w.now, 0
+		w.wake()
+	}
 }
 
 func (w *world) thawInstance(in *instance) {

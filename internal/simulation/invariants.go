@@ -23,6 +23,7 @@ const (
 	dataDeleted    = "no volume with data is deleted but by the deletion policy"
 	wrongStatus    = "the status never calls a member the primary that is not"
 	notConverged   = "when faults stop it converges"
+	sleepless      = "when faults stop a cluster that is to hibernate has no instances soon"
 	silentDiverged = "replicas hold what was acknowledged, and nothing that the primary does not"
 	reissued       = "no client's transaction gets a GTID that another had"
 	keptVote       = "a member that votes is never emptied"

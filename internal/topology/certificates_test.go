@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // remember has every member's row say that these members acknowledge from the memory in which they run.
@@ -233,6 +234,28 @@ func TestHibernationLeavesMemory(t *testing.T) {
 		"the row says so":                                {func(s *scene) { fromDisk(s); s.forget(0, 1, 2) }, "demote orders-0", "record"},
 		"one is not reached, the others do":              {func(s *scene) { fromDisk(s); s.forget(0, 1); s.lose(2) }, "demote orders-0", "record"},
 		"too few acknowledge for the row to be answered": {func(s *scene) { s.lose(1); s.lose(2) }, "demote orders-0", "record"},
+		"a change of the voters is not confirmed": {func(s *scene) {
+			fromDisk(s)
+			s.unsettle()
+			s.member(2).SQL.SemiSync = SemiSync{}
+		}, "confirm the voters", "demote"},
+		"the one that leaves acknowledges": {func(s *scene) { fromDisk(s); s.unsettle() }, "switch the acknowledgements of orders-2 off", "demote"},
+		"the one that leaves is away":      {func(s *scene) { fromDisk(s); s.unsettle(); s.lose(2) }, "demote orders-0", "confirm"},
+		"nobody knows who led last": {func(s *scene) {
+			fromDisk(s)
+			s.observed.Records.LeaderDoubted = true
+		}, "record orders-0 as the primary", "demote"},
+		"a replica that has the newest row first": {func(s *scene) {
+			row := *s.member(0).SQL.Membership
+			row.Epoch++
+			s.member(1).SQL.Membership = &row
+		}, "", "demote"},
+		"a row that waits in vain": {func(s *scene) {
+			row := *s.member(0).SQL.Membership
+			row.Epoch++
+			s.member(1).SQL.Membership = &row
+			s.member(0).SQL.PendingCommits, s.member(0).StalledSince = 1, s.observed.Now.Add(-time.Minute)
+		}, "stop instance i-0 of orders-0", "record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
@@ -247,6 +270,53 @@ func TestHibernationLeavesMemory(t *testing.T) {
 				t.Errorf("planned %q", actions)
 			}
 		})
+	}
+}
+
+// unsettle has the rows of all members take the vote of orders-2, which is not confirmed yet.
+func (s *scene) unsettle() {
+	row := *s.member(0).SQL.Membership
+	row.Previous, row.Voters = row.Voters, row.Voters[:2]
+	s.voters(row)
+}
+
+// TestHibernationWaitsForNoApplierThatCannotGetOn: one that lacks what nobody sends, and one that waits for acknowledgements.
+func TestHibernationWaitsForNoApplierThatCannotGetOn(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		want     string
+	}{
+		"it has all":   {func(*scene) {}, "terminate instance i-2"},
+		"it is behind": {func(s *scene) { s.member(2).SQL.Executed = trx(0, 9) }, ""},
+		"it lacks what is purged": {func(s *scene) {
+			s.member(0).SQL.Purged = trx(9, 5)
+			s.member(0).SQL.Executed = trx(0, 10).Union(trx(9, 5))
+		}, "terminate instance i-2"},
+		"it waits for acknowledgements": {func(s *scene) { s.member(2).SQL.Executed = trx(0, 9); s.waitOn(1, uuidOf(0)+":10", 2) }, "let orders-2 wait for 0 acknowledgements"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.desired.Hibernate = true
+			s.member(0).SQL.Writable = false
+			row.happened(s)
+			if _, actions := s.plan(); !strings.Contains(actions, row.want) || row.want == "" && actions != "" {
+				t.Errorf("planned %q, want %q", actions, row.want)
+			}
+		})
+	}
+}
+
+// TestHibernationCutsOffWhatTooFewAcknowledge: a primary on which commits wait cannot be made read-only.
+func TestHibernationCutsOffWhatTooFewAcknowledge(t *testing.T) {
+	for since, want := range map[time.Duration]string{0: "demote orders-0", bridgePatience: "stop instance i-0 of orders-0"} {
+		s := newScene()
+		s.desired.Hibernate = true
+		s.member(0).SQL.PendingCommits, s.member(0).StalledSince = 3, s.observed.Now.Add(-since)
+		s.lose(1)
+		s.member(2).SQL.SemiSync.ReplicaActive = false
+		if _, actions := s.plan(); actions != want {
+			t.Errorf("after %s: planned %q, want %q", since, actions, want)
+		}
 	}
 }
 

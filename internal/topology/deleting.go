@@ -12,10 +12,11 @@ import (
 // removal takes the cluster away: for good, or until it is to wake.
 type removal struct {
 	*pass
-	acks         *acks
-	turns        *turns
-	volumes      *volumes
-	certificates *certificates
+	acks     *acks
+	turns    *turns
+	volumes  *volumes
+	votes    *votes
+	failover *failover
 }
 
 // delete takes a cluster down: choose what the final snapshot is taken of, stop, take it, terminate, delete volumes,

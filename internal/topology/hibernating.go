@@ -40,15 +40,22 @@ func (p *removal) hibernate() {
 }
 
 // leaveMemory has the voters that keep up acknowledge from disk, because their memory ends with their instances, and says whether one does
-// not yet. Where writes wait it is left: nobody would answer the row that says so.
+// not yet. As ever that takes a primary that is known to lead, and voters that are confirmed. Where writes wait it is left: nobody would
+// answer the row that says so.
 func (p *removal) leaveMemory() bool {
 	row, writable := p.plan.Membership, p.primaries()
 	if row == nil || len(row.Memory) == 0 || len(writable) != 1 || row.Primary != writable[0].Name || !p.acks.suffice(*row, writable[0], "") {
 		return false
 	}
+	if p.failover.choosePrimary() == nil || p.unconfirmed {
+		p.views[row.Primary].Step = waits("waiting until its membership row is confirmed, before it hibernates")
+		return !p.stalledFor(writable[0], stallPatience)
+	}
 	primary := writable[0]
-	p.certificates.setRelaySync()
-	p.certificates.certify(primary)
+	if p.leaverIsAway(primary) {
+		return false
+	}
+	p.votes.keepWait(primary, false)
 	for _, name := range row.Voters {
 		if m := p.Members[name]; row.Memory[name] != "" && m != nil && (m == primary || p.receives(m, primary) && p.caughtUp(m)) {
 			p.views[name].Step = waits("acknowledging from disk before it hibernates")
@@ -58,13 +65,31 @@ func (p *removal) leaveMemory() bool {
 	return false
 }
 
+// leaverIsAway ends the acknowledgements of the voter that leaves with a row that is not confirmed, and says whether that is not reached and
+// may acknowledge: then the row cannot be confirmed, and nothing else written.
+func (p *removal) leaverIsAway(primary *Member) bool {
+	row := p.plan.Membership
+	for _, name := range row.Previous {
+		m := p.Members[name]
+		switch {
+		case row.Has(name) || m == nil || !m.verified() && p.off(m):
+		case m.verified():
+			p.votes.expel(m, primary)
+		default:
+			p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s does not answer, so that it cannot be recorded that voters acknowledge from disk; the cluster hibernates without that. Keep the volumes of all members until it is Ready again", name))
+			return true
+		}
+	}
+	return false
+}
+
 // endWrites plans to make every writable member read-only, and says whether one still is. Commits that wait for an
-// acknowledgement nobody is left to give can only be cut off with their instance; that answers none of them.
+// acknowledgement nobody is left to give, or too few, can only be cut off with their instance; that answers none of them.
 func (p *removal) endWrites() bool {
 	writable := p.primaries()
 	for _, m := range writable {
 		in := m.CurrentInstance()
-		if m.SQL.PendingCommits > 0 && in != nil && !p.anyoneFollows(m) {
+		if m.SQL.PendingCommits > 0 && in != nil && (!p.anyoneFollows(m) || p.stalledFor(m, bridgePatience)) {
 			p.stop(m, in)
 			p.views[m.Name].Step = waits("powered off: commits wait for acknowledgements that nobody is left to give")
 			continue
@@ -92,8 +117,11 @@ func (p *removal) replicasBehind() bool {
 			continue // it is brought up to date when the cluster wakes
 		}
 		source := p.memberAt(m.SQL.Replication.SourceHost)
-		if source != nil && source.verified() && !m.SQL.Executed.Contains(source.SQL.Executed) {
+		if source != nil && source.verified() && !m.SQL.Executed.Contains(source.SQL.Executed.Subtract(source.SQL.Purged)) { // nobody sends that
 			behind = true
+			if m.applierIsSource() {
+				p.retry(waitMySQL/2, m.endApplierWait())
+			}
 			p.views[m.Name].Step = waits(fmt.Sprintf("catching up with %s before it hibernates", source.Name))
 		}
 	}

@@ -36,7 +36,7 @@ func newPlanner(d Desired, o Observed) *planner {
 	p.replication = &replication{pass: p.pass, acks: p.acks, turns: turns, votes: votes, soundness: soundness, seeding: seeding, failover: failover, adoption: &adoption{pass: p.pass, acks: p.acks}}
 	scaling := &scaling{pass: p.pass, acks: p.acks, turns: turns, volumes: p.volumes, votes: votes, healing: p.healing}
 	upgrades := &upgrades{pass: p.pass, acks: p.acks, turns: turns, votes: votes, healing: p.healing, seeding: seeding, scaling: scaling}
-	p.removal = &removal{pass: p.pass, acks: p.acks, turns: turns, volumes: p.volumes, certificates: certificates}
+	p.removal = &removal{pass: p.pass, acks: p.acks, turns: turns, volumes: p.volumes, votes: votes, failover: failover}
 	p.provisioning = &provisioning{pass: p.pass, turns: turns, volumes: p.volumes, votes: votes, failover: failover, scaling: scaling, upgrades: upgrades}
 	p.handover = &handover{pass: p.pass, acks: p.acks, turns: turns}
 	p.otherRollouts = &otherRollouts{pass: p.pass, turns: turns, handover: p.handover}

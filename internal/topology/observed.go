@@ -75,16 +75,24 @@ type Rehearsal struct {
 // forbids returns why no member that works is taken off its instance: it might stay away, because a permission is missing without which
 // it does not get to another one, or because that is not known.
 func (r Rehearsal) forbids() Step {
+	if why := r.missing(); why.Waits() || r.Completed {
+		return why
+	}
+	return waitsFor("EC2's answers to dry runs, which show whether all permissions are there", r.Unanswered)
+}
+
+// missing says which permission is missing without which a member does not get to another instance.
+func (r Rehearsal) missing() Step {
 	for _, action := range []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume"} {
 		if slices.Contains(r.Lacks, action) {
 			return waits("the permission " + action + " is missing, see docs/aws.md")
 		}
 	}
-	if r.Completed {
-		return Step{}
-	}
-	return waitsFor("EC2's answers to dry runs, which show whether all permissions are there", r.Unanswered)
+	return Step{}
 }
+
+// blocks says whether forbids lasts for longer than the dry runs that are under way.
+func (r Rehearsal) blocks() bool { return r.missing().Waits() || !r.Completed && r.Unanswered != "" }
 
 // SnapshotList is what is known of a cluster's snapshots. EC2 may not answer their list for long: one that is missing here counts as
 // gone only when Taken is late enough.

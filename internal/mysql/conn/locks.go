@@ -114,7 +114,7 @@ func queue(ctx context.Context, s, helper *Session, lock string, end func(contex
 		case <-time.After(queuePause):
 			if err := end(ctx, helper); err != nil {
 				cancel()
-				_ = <-done // the statement that was cut off
+				_ = <-done // it was given up
 				return false, err
 			}
 		}

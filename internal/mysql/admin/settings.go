@@ -70,16 +70,20 @@ func raiseGTIDMode(ctx context.Context, s *conn.Session) error {
 	return nil
 }
 
-// restoreServerID sets server_id, and has a replica connect again: what it dropped, because it bore the same, it asks for.
+// restoreServerID sets server_id, and has a replica connect again: what it dropped, because it bore the same, it asks for. It receives nothing
+// in between, because it would apply that ahead of what it dropped.
 func restoreServerID(ctx context.Context, s *conn.Session, value string) error {
-	if err := assign(ctx, s, "pin/"+mysql.ServerID, "SET GLOBAL server_id = ?", value); err != nil {
-		return err
-	}
 	status, err := observe.ReplicationStatus(ctx, s)
-	if err != nil || status == nil || status.IOState == mysql.IOOff {
+	if err != nil {
 		return err
 	}
-	if err := stopIOThread(ctx, s); err != nil {
+	receives := status != nil && status.IOState != mysql.IOOff
+	if receives {
+		if err := stopIOThread(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := assign(ctx, s, "pin/"+mysql.ServerID, "SET GLOBAL server_id = ?", value); err != nil || !receives {
 		return err
 	}
 	return s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD"+ofOurs)

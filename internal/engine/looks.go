@@ -203,6 +203,7 @@ func (k *Looks) take(m *topology.Member, l *look, p LookPorts) error {
 		return nil
 	}
 	delete(k.open, m.CurrentInstance().ID)
+	m.Asked = l.started
 	if m.SQL.Access == topology.AccessVerified {
 		p.Judge(m, o)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -18,9 +19,13 @@ type applierStops struct {
 	// at are those of which that is not known, skipped those that were not applied, unread those of which the log could not be read.
 	at, skipped, unread gtid.Set
 	// search is under way, nil for none; failed counts those before it that failed.
-	search *logSearch
-	failed int
+	search  *logSearch
+	failed  int
+	retryAt time.Time
 }
+
+// skipAgain is after which time a search is begun again that failed.
+const skipAgain = 2 * time.Second
 
 // findSkipped sets which transactions each replica has in name only, or may have.
 func (k *Looks) findSkipped(ctx context.Context, o *topology.Observed, p LookPorts) {
@@ -35,9 +40,9 @@ func (k *Looks) findSkipped(ctx context.Context, o *topology.Observed, p LookPor
 		if one, err := gtid.Parse(mysql.FailedTransaction(r.ApplierError)); err == nil {
 			failed, s.at = one, s.at.Union(one)
 		}
-		s.take()
+		s.take(o.Now)
 		wanted := s.at.Intersect(m.SQL.Executed).Subtract(failed)
-		if s.search == nil && !wanted.IsEmpty() {
+		if s.search == nil && !wanted.IsEmpty() && !o.Now.Before(s.retryAt) {
 			s.search = beginSearch(ctx, wanted, p.Server(ctx, m), p.Threads)
 		}
 		r.Stops = topology.ApplierStops{Skipped: s.skipped, Unread: s.unread, Reading: !wanted.IsEmpty()}
@@ -55,7 +60,7 @@ func (k *Looks) stopsOf(m *topology.Member) *applierStops {
 
 // take takes the answer of a search that is over. A transaction that the log does not show was skipped as well. What could not be read in
 // logTries searches nobody knows: it counts as little as what was skipped.
-func (s *applierStops) take() {
+func (s *applierStops) take(now time.Time) {
 	if s.search == nil {
 		return
 	}
@@ -67,6 +72,7 @@ func (s *applierStops) take() {
 	s.search = nil
 	if err != nil {
 		if s.failed++; s.failed < logTries {
+			s.retryAt = now.Add(skipAgain)
 			return
 		}
 		s.failed, s.at, s.unread = 0, s.at.Subtract(wanted), s.unread.Union(wanted)

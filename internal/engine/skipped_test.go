@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -35,8 +36,11 @@ func TestSkippedTransactions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := &loggingServer{found: row.found, err: row.err}
 			k, stage := NewLooks(), &stage{}
+			passes := 0
 			look := func(executed, failure string, run int64) topology.ApplierStops {
 				o := errantOn(executed, run)
+				o.Now = o.Now.Add(time.Duration(passes) * skipAgain)
+				passes++
 				o.Members["orders-1"].SQL.Replication.ApplierError = failure
 				k.findSkipped(t.Context(), o, LookPorts{Threads: threads{stage}, Server: func(context.Context, *topology.Member) LookedAt { return server }})
 				return o.Members["orders-1"].SQL.Replication.Stops
@@ -46,7 +50,7 @@ func TestSkippedTransactions(t *testing.T) {
 			if stops := look(row.executed, "", 1); stops.Reading != row.asked || !stops.Skipped.IsEmpty() || !stops.Unread.IsEmpty() {
 				t.Errorf("while the log is read: %+v", stops)
 			}
-			for range logTries { // each search is begun in the pass after the one that failed
+			for range 2 * logTries { // a search is begun in the pass after the one in which another failed
 				for _, answer := range stage.hung {
 					answer()
 				}

@@ -571,6 +571,20 @@ var mutants = []mutant{
 		new:  "	case known == nil:\n", breaks: append([]string{untold}, losesCommits...),
 	},
 	{
+		name: "voters that acknowledge what they do not keep are not looked for",
+		unit: "internal/topology TestVotersThatKeepNothingAreFound",
+		file: commitsFile,
+		old:  "if cause, fenced = h.notKept(primary, o), true; !cause.found() {",
+		new:  "if fenced = true; !cause.found() {",
+	},
+	{
+		name: "what a replica dropped is not looked for",
+		unit: "internal/topology TestWhatAReplicaDroppedIsFound",
+		file: commitsFile,
+		old:  "	r.Dropped = h.dropped(lacks, m)\n",
+		new:  "",
+	},
+	{
 		name: "an uncovered time ends although no voter holds what was answered in it",
 		unit: "internal/topology TestUncoveredTimeIsRemembered",
 		file: uncoveredFile,

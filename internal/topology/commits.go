@@ -22,9 +22,9 @@ const (
 // still receives what was committed long ago acknowledges nothing new before it has it all. And it finds the times in which commits
 // may have been answered without the acknowledgements of voters. The zero value knows of no primary. It is not safe for concurrent use.
 type CommitHistory struct {
-	server string
-	looks  [2]pastCommits      // the older one first
-	late   map[string]lateness // the replicas that lack what the primary had committed, by member
+	observedServer
+	looks [2]pastCommits      // the older one first
+	late  map[string]lateness // the replicas that lack what the primary had committed, by member
 
 	began     bool      // there was an observation
 	seen      time.Time // when the primary was observed last
@@ -40,6 +40,12 @@ type CommitHistory struct {
 	mustHold  *gtid.Set // see Exposure
 	past      Cause     // see Exposure.Past
 	fenced    bool      // the past one was fenced
+}
+
+// observedServer is the primary that is observed.
+type observedServer struct {
+	server string
+	base   gtid.Set // what it had executed at the first look
 }
 
 // pastCommits is what the primary had executed at a time, less what its binary logs no longer hold: no replica receives that.
@@ -100,7 +106,7 @@ func (h *CommitHistory) Record(o *Observed) {
 		return
 	}
 	if h.server == "" {
-		h.unwatched = o.Now
+		h.base, h.unwatched = primary.SQL.Executed, o.Now
 		if slices.Contains(closed, primary.SQL.ServerUUID) {
 			h.unwatched = time.Time{}
 		}
@@ -111,7 +117,7 @@ func (h *CommitHistory) Record(o *Observed) {
 		switch {
 		case !m.verified() || m.SQL.Replication == nil:
 			delete(h.late, m.Name)
-		case known:
+		case known && !m.askedBefore(past.at):
 			h.judge(m, past, o.Now)
 		}
 	}
@@ -180,6 +186,7 @@ func (h *CommitHistory) closedIn(members map[string]*Member) []string {
 func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
 	r := m.SQL.Replication
 	lacks := past.executed.Subtract(m.position())
+	r.Dropped = h.dropped(lacks, m)
 	if r.UpToDate = lacks.IsEmpty(); r.UpToDate {
 		delete(h.late, m.Name)
 		return
@@ -204,6 +211,19 @@ func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
 		r.CatchUp = time.Duration(float64(r.Missing) / l.rate * float64(time.Second))
 	}
 }
+
+// dropped returns what a replica lacks and the primary has committed before something that the replica holds. A source sends its own
+// transactions in the order of their numbers. Those below what it had executed at the first look may be commits of numbers that were left out.
+func (h *CommitHistory) dropped(lacks gtid.Set, m *Member) gtid.Set {
+	own := lacks.Subtract(lacks.WithoutSource(h.server)).Subtract(h.base)
+	if own.Precedes(h.base) || !own.Precedes(m.position()) {
+		return gtid.Set{}
+	}
+	return own
+}
+
+// askedBefore says whether what is known of a member is older than a time: its answer came late.
+func (m *Member) askedBefore(t time.Time) bool { return !m.Asked.IsZero() && m.Asked.Before(t) }
 
 // usable is the newest observation of the primary that is old enough.
 func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
@@ -239,7 +259,8 @@ func (h *CommitHistory) exposure(primary *Member, o *Observed) Exposure {
 		h.fenced = fenced && (!h.past.found() || h.fenced)
 		h.mustHold, h.past = nil, cause
 	case h.mustHold == nil && h.clean: // what is executed is read before the settings: so by the next observation
-		h.mustHold = &primary.SQL.Executed
+		held := primary.SQL.Executed.Subtract(primary.SQL.Purged) // see notKept for what nobody can receive
+		h.mustHold = &held
 	}
 	h.clean = !cause.found()
 	if h.mustHold != nil && row.holders(primary, members, *h.mustHold) >= row.WaitCount() {
@@ -249,23 +270,31 @@ func (h *CommitHistory) exposure(primary *Member, o *Observed) Exposure {
 }
 
 // notKept returns, as a cause, that too few voters hold what was answered: who acknowledged it does not keep it, as a replica with the
-// primary's server_id, which drops what it receives. What was answered is what the primary executed between two observations under one row.
-// A voter whose word does not count at the moment may hold it.
+// primary's server_id, which drops what it receives. What was answered is what the primary executed between two observations under one row,
+// and what its binary log no longer holds: SET GLOBAL gtid_purged by a person says that of what no replica ever received. A voter whose word
+// does not count at the moment may hold it.
 func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
 	row, first, last := primary.SQL.Membership, h.looks[0], h.looks[1]
-	if first.epoch != row.Epoch || last.epoch != row.Epoch || o.Now.Sub(last.at) < upToDateSince {
-		return Cause{}
-	}
-	answered, unknown := last.executed.Subtract(first.executed), 0
+	unknown := 0
 	for _, name := range row.Voters {
-		if name != primary.Name && !counts(o.Members[name]) {
+		m := o.Members[name]
+		if counts(m) && m.drifted(mysql.ServerID) && (m == primary || m.SQL.SemiSync.ReplicaActive) {
+			return Cause{CauseNotKept, name + " has another member's server_id, or had: a replica drops what bears its own, and acknowledges it"}
+		}
+		if name != primary.Name && (!counts(m) || m.askedBefore(last.at)) {
 			unknown++
 		}
 	}
-	if answered.IsEmpty() || row.holders(primary, o.Members, answered)+unknown >= row.WaitCount() {
-		return Cause{}
+	kept := func(set gtid.Set) bool {
+		return set.IsEmpty() || row.holders(primary, o.Members, set)+unknown >= row.WaitCount()
 	}
-	return Cause{CauseNotKept, "voters acknowledge what they do not keep; look at server_id of the members and of what the primary replicates from"}
+	switch sameRow := first.epoch == row.Epoch && last.epoch == row.Epoch; {
+	case !kept(primary.SQL.Purged):
+		return Cause{CauseNotKept, "voters lack what was added to gtid_purged of the primary, and may lack more that is in no binary log"}
+	case sameRow && o.Now.Sub(last.at) >= upToDateSince && !kept(last.executed.Subtract(first.executed)):
+		return Cause{CauseNotKept, "voters acknowledge what they do not keep"}
+	}
+	return Cause{}
 }
 
 // exposed returns what lets a writable member answer commits without the acknowledgements that its row asks for. Voteless are the members

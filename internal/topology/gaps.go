@@ -1,6 +1,10 @@
 package topology
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
 
 // Gap is remembered of a replica that may hold other data than its GTIDs say: what its applier left out or changed counts as executed.
 // Only a copy of another member's data fills it. The zero value is none.
@@ -27,7 +31,13 @@ func (m *Member) leavesOut() []string {
 	if m.drifted(looseApplier) {
 		why = append(why[:len(why):len(why)], looseApplier+" is not STRICT")
 	}
-	return append(why[:len(why):len(why)], m.SQL.Replication.Stops.why()...)
+	if dropped := m.SQL.Replication.Dropped; !dropped.IsEmpty() {
+		why = append(why[:len(why):len(why)], "it lacks transaction "+strings.Join(dropped.First(3), ", ")+" and holds later ones of the same server, as after a time in which it had that server's server_id")
+	}
+	if skipped := m.SQL.Replication.Stops.Skipped; !skipped.IsEmpty() {
+		why = append(why[:len(why):len(why)], "somebody skipped transaction "+strings.Join(skipped.First(3), ", ")+" after its applier had stopped at it")
+	}
+	return why
 }
 
 // mayLack says whether a member may lack what its GTIDs say that it holds: it has a gap, or its binary log is still read for one.
@@ -44,12 +54,24 @@ func (r ClusterRecord) gap(m *Member) Gap {
 	return rec.Gap
 }
 
+// unread says of which transactions at which a member's applier stopped nobody knows whether somebody skipped them.
+func (m *Member) unread() gtid.Set {
+	if m.SQL.Replication == nil {
+		return gtid.Set{}
+	}
+	return m.SQL.Replication.Stops.Unread
+}
+
 // recordGaps remembers the members that have a gap, and forgets those that were filled. It comes before everything else: a promotion takes
-// the replication filters away with the channel.
+// the replication filters away with the channel. What nobody can know of a replica counts as a gap while there is a primary, from which it can
+// be rebuilt; without one the replica comes last.
 func (p *pass) recordGaps() {
 	for name, m := range p.Members {
 		rec := p.plan.Records.Members[name]
 		gap := p.plan.Records.gap(m)
+		if unread := m.unread(); !unread.IsEmpty() && !gap.found() && AnyWritable(&p.Observed) {
+			gap = Gap{Why: "its applier stopped at transaction " + strings.Join(unread.First(3), ", ") + ", which counts as executed now, and its binary log could not be read for whether somebody skipped it", After: m.lastClone(), Volume: rec.Volume}
+		}
 		if len(m.leavesOut()) == 0 && (m.clonedAfter(gap.After) || rec.Volume != gap.Volume) {
 			gap = Gap{}
 		}

@@ -64,6 +64,14 @@ func TestGapKeepsFromLeading(t *testing.T) {
 		"nobody knows what one skipped": {func(s *scene) {
 			s.member(1).SQL.Replication.Stops.Unread = gtid.MustParse("00000000-0000-0000-0000-000000000000:7")
 		}, "orders-2"},
+		"nobody knows what both skipped": {func(s *scene) {
+			for _, m := range []int{1, 2} {
+				s.member(m).SQL.Replication.Stops.Unread = gtid.MustParse("00000000-0000-0000-0000-000000000000:7")
+			}
+		}, "orders-1"},
+		"one lacks what came before": {func(s *scene) {
+			s.member(1).SQL.Replication.Dropped = gtid.MustParse("00000000-0000-0000-0000-000000000000:7")
+		}, "orders-2"},
 		"what one skipped is being read": {func(s *scene) { s.member(1).SQL.Replication.Stops.Reading = true }, "orders-2"},
 		"one did": {func(s *scene) {
 			s.leaveOut(1)

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
@@ -24,6 +23,14 @@ type HarmlessTransaction struct {
 	GTID, What string
 }
 
+// Omissions are what a replica may lack of what it received.
+type Omissions struct {
+	// Dropped is what it lacks of what its source sent before something that it holds.
+	Dropped gtid.Set
+	// Stops are the transactions at which the applier stopped, and that count as executed since.
+	Stops ApplierStops
+}
+
 // ApplierStops are transactions at which a replica's applier stopped, and that count as executed since. It may have applied them when it was
 // started again, or somebody committed an empty transaction in the place of one. The replica's binary log says which.
 type ApplierStops struct {
@@ -31,17 +38,6 @@ type ApplierStops struct {
 	Skipped, Unread gtid.Set
 	// Reading is true as long as the binary log has not been read for all of them.
 	Reading bool
-}
-
-// why returns what the stops say that a replica may lack, for people.
-func (s ApplierStops) why() (why []string) {
-	if !s.Skipped.IsEmpty() {
-		why = append(why, "somebody skipped transaction "+strings.Join(s.Skipped.First(3), ", ")+" after its applier had stopped at it")
-	}
-	if !s.Unread.IsEmpty() {
-		why = append(why, "its applier stopped at transaction "+strings.Join(s.Unread.First(3), ", ")+", which counts as executed now, and its binary log could not be read for whether somebody skipped it")
-	}
-	return why
 }
 
 // harmless says whether all of some errant transactions are known to change no data.

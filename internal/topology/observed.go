@@ -62,38 +62,6 @@ type Permitted struct {
 	Rehearsal                     Rehearsal
 }
 
-// Rehearsal is what dry runs have shown of the permissions for what may have to be done one day.
-type Rehearsal struct {
-	// Completed is false until EC2 has answered the dry runs to their end once: a permission that Lacks does not name may be missing.
-	Completed bool
-	// Unanswered says why the last dry runs did not come to their end, for people; empty otherwise.
-	Unanswered string
-	// Lacks are the permissions that were missing.
-	Lacks []string
-}
-
-// forbids returns why no member that works is taken off its instance: it might stay away, because a permission is missing without which
-// it does not get to another one, or because that is not known.
-func (r Rehearsal) forbids() Step {
-	if why := r.missing(); why.Waits() || r.Completed {
-		return why
-	}
-	return waitsFor("EC2's answers to dry runs, which show whether all permissions are there", r.Unanswered)
-}
-
-// missing says which permission is missing without which a member does not get to another instance.
-func (r Rehearsal) missing() Step {
-	for _, action := range []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume"} {
-		if slices.Contains(r.Lacks, action) {
-			return waits("the permission " + action + " is missing, see docs/aws.md")
-		}
-	}
-	return Step{}
-}
-
-// blocks says whether forbids lasts for longer than the dry runs that are under way.
-func (r Rehearsal) blocks() bool { return r.missing().Waits() || !r.Completed && r.Unanswered != "" }
-
 // SnapshotList is what is known of a cluster's snapshots. EC2 may not answer their list for long: one that is missing here counts as
 // gone only when Taken is late enough.
 type SnapshotList struct {
@@ -153,6 +121,8 @@ type Delays struct {
 	// PendingVolumeMissingSince is when EC2 was first seen not to know the volume that it was making according to the records, in a row of such
 	// answers; zero when it does, or was not asked.
 	PendingVolumeMissingSince time.Time
+	// Asked is when its mysqld was asked that answered last: what it said may be as old.
+	Asked time.Time
 	// Transition says what EC2 has been doing since TransitionSince that usually takes seconds; empty for nothing.
 	Transition      string
 	TransitionSince time.Time
@@ -380,8 +350,7 @@ type Replication struct {
 	// thread; empty for a thread that runs or that STOP REPLICA stopped. A lost connection stops no receiver, see StopErrors.
 	ReceiverError, ApplierError string
 	mysql.Tampering
-	// Stops are the transactions at which the applier stopped, and that count as executed since.
-	Stops ApplierStops
+	Omissions
 	// RelayLogMissing is true when the applier did not start because the relay log that its metadata name is missing, as after a loss of
 	// power right after a rotation. Starting it again is of no use, nor is another source.
 	RelayLogMissing bool

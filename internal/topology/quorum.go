@@ -380,6 +380,7 @@ func (m *Member) attainable() gtid.Set {
 }
 
 // betterCandidate prefers, in this order,
+//   - the one of which it is known whether somebody skipped what its applier had stopped at;
 //   - a member that is writable already: two that were promoted without each other would otherwise unseat one another for ever;
 //   - one whose replication no error stopped: the other may never get through what it received;
 //   - one that does not keep crashing;
@@ -389,6 +390,9 @@ func (m *Member) attainable() gtid.Set {
 //   - the one that has applied more: it takes writes sooner, and one that applies for long is passed over once another has applied all;
 //   - the one without a source, which was the primary until now: then nothing else has to change.
 func betterCandidate(a, b *Member) bool {
+	if known := a.unread().IsEmpty(); known != b.unread().IsEmpty() {
+		return known
+	}
 	pa, pb := a.attainable(), b.attainable()
 	switch {
 	case a.SQL.Writable != b.SQL.Writable:

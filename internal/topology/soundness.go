@@ -33,6 +33,9 @@ func (m *Member) forgets() *setting {
 		if value, wrong := m.SQL.Misconfigured[name]; wrong {
 			return &setting{name, value}
 		}
+		if m.drifted(name) {
+			return &setting{name, "not " + m.SQL.Drifted[name]}
+		}
 	}
 	return nil
 }

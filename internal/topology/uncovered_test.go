@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
@@ -64,10 +65,22 @@ func TestVotersThatKeepNothingAreFound(t *testing.T) {
 		change func(s *scene, pass int)
 		found  bool
 	}{
-		"nobody keeps anything":           {func(*scene, int) {}, true},
-		"one does":                        {func(s *scene, pass int) { s.member(1).SQL.Executed = trx(0, 10+pass) }, false},
-		"one has received it":             {func(s *scene, pass int) { s.member(1).SQL.Replication.Retrieved = trx(0, 10+pass) }, false},
-		"one is not reached":              {func(s *scene, _ int) { s.lose(1) }, false},
+		"nobody keeps anything": {func(*scene, int) {}, true},
+		"one does":              {func(s *scene, pass int) { s.member(1).SQL.Executed = trx(0, 10+pass) }, false},
+		"one has received it":   {func(s *scene, pass int) { s.member(1).SQL.Replication.Retrieved = trx(0, 10+pass) }, false},
+		"one is not reached":    {func(s *scene, _ int) { s.lose(1) }, false},
+		"they were asked before": {func(s *scene, _ int) {
+			s.member(1).Asked, s.member(2).Asked = s.observed.Now.Add(-3*time.Second), s.observed.Now.Add(-3*time.Second)
+		}, false},
+		"one has its source's server_id": {func(s *scene, pass int) {
+			s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 10+pass), trx(0, 10+pass)
+			s.member(2).SQL.Drifted, s.member(2).SQL.SemiSync.ReplicaActive = map[string]string{"server_id": "19"}, true
+		}, true},
+		"gtid_purged was added to": {func(s *scene, pass int) {
+			s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 10+pass), trx(0, 10+pass)
+			s.member(0).SQL.Purged = trx(7, 1000)
+			s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(7, 1000))
+		}, true},
 		"nothing is answered":             {func(s *scene, _ int) { s.member(0).SQL.Executed = trx(0, 10) }, false},
 		"the row has changed":             {func(s *scene, pass int) { s.member(0).SQL.Membership.Epoch += uint64(pass) }, false},
 		"a change of voters is under way": {func(s *scene, _ int) { s.member(0).SQL.Membership.Previous = []string{"orders-0", "orders-1"} }, false},
@@ -85,6 +98,37 @@ func TestVotersThatKeepNothingAreFound(t *testing.T) {
 			}
 			if found := e.Cause.Kind == CauseNotKept; found != row.found || found && !e.Fenced {
 				t.Errorf("found %+v, fenced %t", e.Cause, e.Fenced)
+			}
+		})
+	}
+}
+
+// TestWhatAReplicaDroppedIsFound: it holds later transactions of its source than some that it lacks.
+func TestWhatAReplicaDroppedIsFound(t *testing.T) {
+	own := func(text string) gtid.Set { return gtid.MustParse(uuidOf(0) + ":" + text) }
+	for name, row := range map[string]struct{ primary, replica, dropped string }{
+		"it holds all":    {"1-20", "1-20", ""},
+		"it is behind":    {"1-20", "1-13", ""},
+		"it dropped some": {"1-20", "1-12:16-20", "13-15"},
+		"a number was committed that once was left out": {"1-20", "1-4:6-20", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			var s *scene
+			for pass := range 4 {
+				s = newScene()
+				s.observed.Now = s.observed.Now.Add(time.Duration(pass) * time.Second)
+				if s.member(0).SQL.Executed = own("1-4:6-10"); pass > 0 {
+					s.member(0).SQL.Executed, s.member(1).SQL.Executed = own(row.primary), own(row.replica)
+				}
+				h.Record(&s.observed)
+			}
+			want := ""
+			if row.dropped != "" {
+				want = own(row.dropped).String()
+			}
+			if dropped := s.member(1).SQL.Replication.Dropped.String(); dropped != want {
+				t.Errorf("dropped %q, want %q", dropped, want)
 			}
 		})
 	}

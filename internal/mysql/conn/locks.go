@@ -114,8 +114,7 @@ func queue(ctx context.Context, s, helper *Session, lock string, end func(contex
 		case <-time.After(queuePause):
 			if err := end(ctx, helper); err != nil {
 				cancel()
-				_ = <-done // it was given up
-				return false, err
+				return false, errors.Join(err, <-done)
 			}
 		}
 	}

@@ -107,6 +107,25 @@ func TestAnArchiveThatWasNotRead(t *testing.T) {
 	}
 }
 
+// TestWhereTheArchiveBeginsIsForgottenWithIt: once it is off, nobody can restore to a point in time of now.
+func TestWhereTheArchiveBeginsIsForgottenWithIt(t *testing.T) {
+	now := metav1.Unix(1_800_000_000, 0)
+	for _, on := range []bool{true, false} {
+		ports := &pass.Ports{Clock: clocktesting.NewFakePassiveClock(now.Time), Metrics: metrics.New(prometheus.NewRegistry())}
+		r := &Backups{Ports: ports, Archive: &Archive{Ports: ports}}
+		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: pass.NewCache(""), Planned: true}
+		s.Cluster.Spec.Backup = &v1alpha1.BackupSpec{
+			Destination: &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "backups"}}, BinlogArchive: &v1alpha1.BinlogArchiveSpec{Enabled: on},
+		}
+		s.Cluster.Status.Backup = &v1alpha1.BackupSummary{FirstRecoverablePoint: &now}
+		s.Backup.Known = true
+		r.ProjectBackups(s, pass.Conditions{Cluster: s.Cluster})
+		if known := s.Cluster.Status.Backup.FirstRecoverablePoint != nil; known != on {
+			t.Errorf("archive on: %t; status says from when on it restores: %t", on, known)
+		}
+	}
+}
+
 // TestNoBackupWhileARestoreRuns: a restore is a pause, and backups begin with the first primary.
 func TestNoBackupWhileARestoreRuns(t *testing.T) {
 	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}}

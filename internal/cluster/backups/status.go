@@ -36,7 +36,7 @@ func (r *Backups) ProjectBackups(s *pass.Pass, c pass.Conditions) {
 	}
 	summary := summarise(slices.DeleteFunc(slices.Clone(s.Backup.All), func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }))
 	r.projectPause(s, summary)
-	if st.Backup != nil && !s.Backup.ArchiveRead {
+	if st.Backup != nil && !s.Backup.ArchiveRead && s.Cluster.Archives() {
 		summary.FirstRecoverablePoint = st.Backup.FirstRecoverablePoint
 	}
 	st.Backup = summary

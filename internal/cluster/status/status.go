@@ -42,9 +42,7 @@ func (r *Reporter) Conclude(ctx context.Context, s *pass.Pass, failed error) (ct
 	if told && s.Result.Promotion != nil {
 		s.Cache.Told.Promotion = s.Result.Promotion
 	}
-	if told || !s.Cache.Told.Timeline.Opened.IsZero() { // what is owed stays owed
-		r.reportPromotion(s)
-	}
+	r.reportPromotion(s, told)
 	if s.Planned {
 		r.Metrics.Observe(s.Cluster, s.Plan, s.Observed)
 	}

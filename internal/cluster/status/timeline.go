@@ -23,7 +23,10 @@ func (r *Reporter) trackPromotion(s *pass.Pass) {
 		t.Unseen = false
 	case !s.Planned || s.Deleting() || s.Cluster.Spec.Hibernate:
 		*t = pass.Timeline{}
-	case s.Plan.Failing && t.Noticed.IsZero():
+	case s.Plan.Failing && (t.Noticed.IsZero() || t.Announced):
+		if t.Announced { // another failure, ahead of the status of the one before
+			*t = pass.Timeline{}
+		}
 		*t = pass.Timeline{Kind: pass.PromotionUnplanned, Noticed: now, Fenced: t.Fenced, Opened: t.Opened, LastWrite: r.Prober.Status(s.UID()).LastSuccess}
 		if s.Plan.Membership != nil {
 			t.From = s.Plan.Membership.Primary
@@ -64,13 +67,21 @@ func owed(s *pass.Pass, now time.Time) *v1alpha1.PromotionStatus {
 	return p
 }
 
-// reportPromotion tells of a promotion in an event and in the histogram, once status holds it.
-func (r *Reporter) reportPromotion(s *pass.Pass) {
+// reportPromotion tells of a promotion in an event and in the histogram, and forgets it once status holds it, which written says. What was
+// found later about one that status holds is announced with it.
+func (r *Reporter) reportPromotion(s *pass.Pass, written bool) {
 	p, t := s.Result.Promotion, s.Cache.Told.Timeline
-	if p == nil {
+	if p == nil || !written && t.Opened.IsZero() {
 		return
 	}
 	s.Cache.Told.Timeline = pass.Timeline{}
+	if !written {
+		s.Cache.Told.Timeline = t
+		s.Cache.Told.Timeline.Announced = true
+	}
+	if t.Announced {
+		return
+	}
 	if t.Opened.IsZero() && p.Uncovered != "" {
 		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonCommitsUncovered, announce.Act,
 			"%s is the primary, and commits that others answered may be lost: %s", p.To, p.Uncovered)

@@ -34,12 +34,13 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 		return s
 	}
 	first := pass() // whose status could not be written
+	r.reportPromotion(first, false)
 	now.SetTime(at(60))
 	second := pass()
 	if first.Result.Promotion == nil || second.Result.Promotion == nil || !reflect.DeepEqual(first.Result.Promotion, second.Result.Promotion) || second.Result.Promotion.Total != "5.000s" {
 		t.Fatalf("the promotion was reported as %+v, then as %+v", first.Result.Promotion, second.Result.Promotion)
 	}
-	r.reportPromotion(second)
+	r.reportPromotion(second, true)
 	if third := pass(); third.Result.Promotion != nil {
 		t.Errorf("the promotion is reported again: %+v", third.Result.Promotion)
 	}
@@ -58,7 +59,7 @@ func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 		r := &Reporter{Ports: &pass.Ports{Events: recorder, Metrics: metrics.New(prometheus.NewRegistry())}}
 		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{Told: pass.ToldCache{Timeline: pass.Timeline{Kind: kind}}}, Plan: topology.Plan{Primary: "orders-1"}, Result: pass.Result{Promotion: &v1alpha1.PromotionStatus{Kind: kind, To: "orders-1"}}}
 		s.Cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync
-		r.reportPromotion(s)
+		r.reportPromotion(s, true)
 		if note := <-recorder.Events; strings.Contains(note, "no acknowledged transaction was lost") != promises {
 			t.Errorf("%s: the event says %q", kind, note)
 		}
@@ -102,7 +103,7 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 			if s.Result.Promotion == nil || s.Result.Promotion.Kind != row.kind || s.Result.Promotion.To != row.to {
 				t.Fatalf("status says %+v", s.Result.Promotion)
 			}
-			r.reportPromotion(s)
+			r.reportPromotion(s, true)
 			if note := <-recorder.Events; !strings.HasPrefix(note, row.event) {
 				t.Errorf("the event says %q", note)
 			}
@@ -172,7 +173,7 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 			if (p == nil) != (row.owed == "") || p != nil && (p.Total != row.owed || p.Uncovered != row.text || p.LostTransactions != nil || p.To != "orders-1") {
 				t.Fatalf("status says %+v", p)
 			}
-			if r.reportPromotion(s); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
+			if r.reportPromotion(s, true); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
 				t.Error("no event says so")
 			}
 		})
@@ -193,5 +194,20 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 				t.Errorf("status says %+v", p)
 			}
 		})
+	}
+}
+
+// TestASecondFailureBeforeStatusHoldsTheFirstPromotion is measured by itself.
+func TestASecondFailureBeforeStatusHoldsTheFirstPromotion(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	prober := probe.NewProber(probe.ProberOptions{})
+	defer prober.Close()
+	r := &Reporter{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober}}
+	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Planned: true, Plan: topology.Plan{Failing: true}, Cache: &pass.Cache{Told: pass.ToldCache{Timeline: pass.Timeline{
+		Kind: pass.PromotionUnplanned, From: "orders-0", Noticed: now.Add(-time.Minute), Fenced: now.Add(-time.Minute), Opened: now.Add(-time.Minute), Published: now.Add(-time.Minute), Announced: true,
+	}}}}
+	r.trackPromotion(s)
+	if got := s.Cache.Told.Timeline; got.Announced || !got.Noticed.Equal(now) || !got.Opened.IsZero() || !got.Published.IsZero() {
+		t.Errorf("the second failure is measured as %+v", got)
 	}
 }

@@ -581,7 +581,7 @@ var mutants = []mutant{
 		name: "what a replica dropped is not looked for",
 		unit: "internal/topology TestWhatAReplicaDroppedIsFound",
 		file: commitsFile,
-		old:  "	r.Dropped = h.dropped(lacks, m)\n",
+		old:  "			m.SQL.Replication.Dropped = h.dropped(m, primary, o.Members)\n",
 		new:  "",
 	},
 	{

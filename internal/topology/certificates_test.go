@@ -229,10 +229,24 @@ func TestHibernationLeavesMemory(t *testing.T) {
 		happened  func(s *scene)
 		want, not string
 	}{
-		"all acknowledge from memory":                    {func(*scene) {}, "set sync_relay_log of orders-2 to 1", "demote"},
-		"all sync, and the row does not say so yet":      {fromDisk, "record that orders-0 holds all that it acknowledged", "demote"},
-		"the row says so":                                {func(s *scene) { fromDisk(s); s.forget(0, 1, 2) }, "demote orders-0", "record"},
-		"one is not reached, the others do":              {func(s *scene) { fromDisk(s); s.forget(0, 1); s.lose(2) }, "demote orders-0", "record"},
+		"all acknowledge from memory":               {func(*scene) {}, "set sync_relay_log of orders-2 to 1", "demote"},
+		"all sync, and the row does not say so yet": {fromDisk, "record that orders-0 holds all that it acknowledged", "demote"},
+		"the row says so":                           {func(s *scene) { fromDisk(s); s.forget(0, 1, 2) }, "demote orders-0", "record"},
+		"one is not reached, the others do":         {func(s *scene) { fromDisk(s); s.forget(0, 1); s.lose(2) }, "demote orders-0", "record"},
+		"nobody was looked at twice yet": {func(s *scene) {
+			fromDisk(s)
+			s.observed.WatchedSince = s.observed.Now.Add(-time.Second)
+			for i := 1; i < 3; i++ {
+				s.member(i).SQL.Replication.UpToDate = false
+			}
+		}, "", "demote"},
+		"they are late for long": {func(s *scene) {
+			fromDisk(s)
+			s.observed.WatchedSince = s.observed.Now.Add(-time.Second)
+			for i := 1; i < 3; i++ {
+				s.member(i).SQL.Replication.UpToDate, s.member(i).SQL.Replication.LateSince = false, s.observed.Now.Add(-time.Minute)
+			}
+		}, "demote orders-0", "record"},
 		"too few acknowledge for the row to be answered": {func(s *scene) { s.lose(1); s.lose(2) }, "demote orders-0", "record"},
 		"a change of the voters is not confirmed": {func(s *scene) {
 			fromDisk(s)

@@ -45,13 +45,15 @@ type CommitHistory struct {
 // observedServer is the primary that is observed.
 type observedServer struct {
 	server string
-	base   gtid.Set // what it had executed at the first look
+	base   gtid.Set // what it had executed at the first look, and its binary logs held
 }
 
 // pastCommits is what the primary had executed at a time, less what its binary logs no longer hold: no replica receives that.
 type pastCommits struct {
 	at       time.Time
 	executed gtid.Set
+	// all is with what the binary logs no longer held.
+	all gtid.Set
 	// epoch is that of the row under which the primary answered; 0 when it may have asked for fewer acknowledgements, or a change of the voters was under way.
 	epoch uint64
 }
@@ -106,19 +108,20 @@ func (h *CommitHistory) Record(o *Observed) {
 		return
 	}
 	if h.server == "" {
-		h.base, h.unwatched = primary.SQL.Executed, o.Now
+		h.base, h.unwatched = primary.SQL.Executed.Subtract(primary.SQL.Purged), o.Now
 		if slices.Contains(closed, primary.SQL.ServerUUID) {
 			h.unwatched = time.Time{}
 		}
 	}
 	h.server, h.seen = primary.SQL.ServerUUID, o.Now
-	past, known := h.usable(o.Now)
 	for _, m := range o.Members {
+		past, known := h.usable(m, o.Now)
 		switch {
 		case !m.verified() || m.SQL.Replication == nil:
 			delete(h.late, m.Name)
-		case known && !m.askedBefore(past.at):
+		case known:
 			h.judge(m, past, o.Now)
+			m.SQL.Replication.Dropped = h.dropped(m, primary, o.Members)
 		}
 	}
 	o.Exposure = h.exposure(primary, o)
@@ -130,7 +133,7 @@ func (h *CommitHistory) remember(primary *Member, o *Observed) {
 	if o.Now.Sub(h.looks[1].at) < upToDateSince {
 		return
 	}
-	present := pastCommits{o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged), 0}
+	present := pastCommits{o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged), primary.SQL.Executed, 0}
 	if row := primary.SQL.Membership; row != nil && row.Settled() && (!o.Exposure.Cause.found() || o.Exposure.Cause.Kind == CauseNotKept) {
 		present.epoch = row.Epoch
 	}
@@ -186,7 +189,6 @@ func (h *CommitHistory) closedIn(members map[string]*Member) []string {
 func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
 	r := m.SQL.Replication
 	lacks := past.executed.Subtract(m.position())
-	r.Dropped = h.dropped(lacks, m)
 	if r.UpToDate = lacks.IsEmpty(); r.UpToDate {
 		delete(h.late, m.Name)
 		return
@@ -212,26 +214,38 @@ func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
 	}
 }
 
-// dropped returns what a replica lacks and the primary has committed before something that the replica holds. A source sends its own
-// transactions in the order of their numbers. Those below what it had executed at the first look may be commits of numbers that were left out.
-func (h *CommitHistory) dropped(lacks gtid.Set, m *Member) gtid.Set {
-	own := lacks.Subtract(lacks.WithoutSource(h.server)).Subtract(h.base)
-	if own.Precedes(h.base) || !own.Precedes(m.position()) {
+// dropped returns what a replica lacks although it holds something that the primary committed later: what one look showed, and what came
+// between that and another. What a member committed itself may be there before the primary adopts it.
+func (h *CommitHistory) dropped(m, primary *Member, members map[string]*Member) gtid.Set {
+	last := h.looks[1]
+	if last.at.IsZero() || m.askedBefore(last.at) {
 		return gtid.Set{}
 	}
-	return own
+	held := m.position()
+	for _, other := range members {
+		if other != primary {
+			held = held.WithoutSource(other.SQL.ServerUUID)
+		}
+	}
+	for _, earlier := range []gtid.Set{h.base, h.looks[0].executed} {
+		lacks := earlier.Subtract(primary.SQL.Purged).Subtract(m.position())
+		if !lacks.IsEmpty() && !last.executed.Subtract(earlier).Intersect(held).IsEmpty() {
+			return lacks
+		}
+	}
+	return gtid.Set{}
 }
 
 // askedBefore says whether what is known of a member is older than a time: its answer came late.
 func (m *Member) askedBefore(t time.Time) bool { return !m.Asked.IsZero() && m.Asked.Before(t) }
 
-// usable is the newest observation of the primary that is old enough.
-func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
+// usable is the newest observation of the primary that is old enough, and from before the replica was asked.
+func (h *CommitHistory) usable(m *Member, now time.Time) (pastCommits, bool) {
 	past := h.looks[1]
-	if now.Sub(past.at) < upToDateSince {
+	if now.Sub(past.at) < upToDateSince || m.askedBefore(past.at) {
 		past = h.looks[0]
 	}
-	return past, !past.at.IsZero()
+	return past, !past.at.IsZero() && !m.askedBefore(past.at)
 }
 
 // exposure finds what lets commits of the primary be answered without voters, now or since the observation before. The server's own
@@ -259,8 +273,7 @@ func (h *CommitHistory) exposure(primary *Member, o *Observed) Exposure {
 		h.fenced = fenced && (!h.past.found() || h.fenced)
 		h.mustHold, h.past = nil, cause
 	case h.mustHold == nil && h.clean: // what is executed is read before the settings: so by the next observation
-		held := primary.SQL.Executed.Subtract(primary.SQL.Purged) // see notKept for what nobody can receive
-		h.mustHold = &held
+		h.mustHold = &primary.SQL.Executed
 	}
 	h.clean = !cause.found()
 	if h.mustHold != nil && row.holders(primary, members, *h.mustHold) >= row.WaitCount() {
@@ -275,26 +288,42 @@ func (h *CommitHistory) exposure(primary *Member, o *Observed) Exposure {
 // does not count at the moment may hold it.
 func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
 	row, first, last := primary.SQL.Membership, h.looks[0], h.looks[1]
-	unknown := 0
-	for _, name := range row.Voters {
-		m := o.Members[name]
-		if counts(m) && m.drifted(mysql.ServerID) && (m == primary || m.SQL.SemiSync.ReplicaActive) {
-			return Cause{CauseNotKept, name + " has another member's server_id, or had: a replica drops what bears its own, and acknowledges it"}
-		}
-		if name != primary.Name && (!counts(m) || m.askedBefore(last.at)) {
-			unknown++
-		}
+	if m := row.misnumbered(o.Members); m != nil {
+		return Cause{CauseNotKept, m.Name + " has another member's server_id, or had: a replica drops what bears its own, and acknowledges it"}
 	}
 	kept := func(set gtid.Set) bool {
-		return set.IsEmpty() || row.holders(primary, o.Members, set)+unknown >= row.WaitCount()
+		return set.IsEmpty() || row.mayHold(primary, o.Members, set, last.at) >= row.WaitCount()
 	}
 	switch sameRow := first.epoch == row.Epoch && last.epoch == row.Epoch; {
-	case !kept(primary.SQL.Purged):
+	case !last.at.IsZero() && !primary.SQL.Purged.Subtract(last.all).IsEmpty(), !kept(primary.SQL.Purged):
 		return Cause{CauseNotKept, "voters lack what was added to gtid_purged of the primary, and may lack more that is in no binary log"}
 	case sameRow && o.Now.Sub(last.at) >= upToDateSince && !kept(last.executed.Subtract(first.executed)):
 		return Cause{CauseNotKept, "voters acknowledge what they do not keep"}
 	}
 	return Cause{}
+}
+
+// misnumbered returns a voter whose server_id somebody changed, and that acknowledges or leads; nil for none.
+func (m Membership) misnumbered(members map[string]*Member) *Member {
+	for _, name := range m.Voters {
+		if v := members[name]; counts(v) && v.drifted(mysql.ServerID) && (v.SQL.Writable || v.SQL.SemiSync.ReplicaActive) {
+			return v
+		}
+	}
+	return nil
+}
+
+// mayHold counts the voters besides a primary that hold a set of transactions, or may: those that are not reached, and those that were asked
+// before a time.
+func (m Membership) mayHold(primary *Member, members map[string]*Member, set gtid.Set, asked time.Time) int {
+	n := 0
+	for _, name := range m.Voters {
+		v := members[name]
+		if name != primary.Name && (!counts(v) || v.askedBefore(asked) || v.position().Contains(set)) {
+			n++
+		}
+	}
+	return n
 }
 
 // exposed returns what lets a writable member answer commits without the acknowledgements that its row asks for. Voteless are the members

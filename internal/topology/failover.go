@@ -308,6 +308,7 @@ func (p *failover) promote(row Membership) {
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m))
 	p.plan.Records.recordPromotion(m, next.Epoch, proof)
+	p.plan.Records.keepDoubt(m)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }

@@ -62,15 +62,34 @@ func (m *Member) unread() gtid.Set {
 	return m.SQL.Replication.Stops.Unread
 }
 
+// doubted is gap, and that nobody knows whether somebody skipped what a member's applier had stopped at.
+func (r ClusterRecord) doubted(m *Member) Gap {
+	gap, unread := r.gap(m), m.unread()
+	if unread.IsEmpty() || gap.found() {
+		return gap
+	}
+	why := "its applier stopped at transaction " + strings.Join(unread.First(3), ", ") + ", which counts as executed now, and its binary log could not be read for whether somebody skipped it"
+	return Gap{Why: why, After: m.lastClone(), Volume: r.Members[m.Name].Volume}
+}
+
+// keepDoubt records for a member that is to be promoted what its channel shows of it, which goes with the promotion.
+func (r *ClusterRecord) keepDoubt(m *Member) {
+	if gap := r.doubted(m); gap.found() {
+		rec := r.Members[m.Name]
+		rec.Gap = gap
+		r.Members[m.Name] = rec
+	}
+}
+
 // recordGaps remembers the members that have a gap, and forgets those that were filled. It comes before everything else: a promotion takes
 // the replication filters away with the channel. What nobody can know of a replica counts as a gap while there is a primary, from which it can
-// be rebuilt; without one the replica comes last.
+// be rebuilt; without one the replica comes last, and has the gap once it is promoted.
 func (p *pass) recordGaps() {
 	for name, m := range p.Members {
 		rec := p.plan.Records.Members[name]
 		gap := p.plan.Records.gap(m)
-		if unread := m.unread(); !unread.IsEmpty() && !gap.found() && AnyWritable(&p.Observed) {
-			gap = Gap{Why: "its applier stopped at transaction " + strings.Join(unread.First(3), ", ") + ", which counts as executed now, and its binary log could not be read for whether somebody skipped it", After: m.lastClone(), Volume: rec.Volume}
+		if AnyWritable(&p.Observed) {
+			gap = p.plan.Records.doubted(m)
 		}
 		if len(m.leavesOut()) == 0 && (m.clonedAfter(gap.After) || rec.Volume != gap.Volume) {
 			gap = Gap{}

@@ -143,3 +143,18 @@ func TestStatementsExpose(t *testing.T) {
 		t.Errorf("exposed because %+v", e.Cause)
 	}
 }
+
+// TestADoubtOutlivesThePromotion: a member of which nobody knows whether somebody skipped something is promoted when no other can be. Its channel
+// goes, and what is not known stays.
+func TestADoubtOutlivesThePromotion(t *testing.T) {
+	s := newScene()
+	s.lose(0)
+	s.io(ioOff, 1, 2)
+	for _, m := range []int{1, 2} {
+		s.member(m).SQL.Replication.Stops.Unread = gtid.MustParse("00000000-0000-0000-0000-000000000000:7")
+	}
+	p := pureNext(s.desired, s.observed)
+	if len(planned[Promote](p)) != 1 || !p.Records.Members["orders-1"].Gap.found() || p.Records.Members["orders-2"].Gap.found() {
+		t.Errorf("promoted %v, remembered %+v", planned[Promote](p), p.Records.Members)
+	}
+}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -44,8 +45,11 @@ func (p *removal) hibernate() {
 // answer the row that says so.
 func (p *removal) leaveMemory() bool {
 	row, writable := p.plan.Membership, p.primaries()
-	if row == nil || len(row.Memory) == 0 || len(writable) != 1 || row.Primary != writable[0].Name || !p.acks.suffice(*row, writable[0], "") {
+	if row == nil || len(row.Memory) == 0 || len(writable) != 1 || row.Primary != writable[0].Name {
 		return false
+	}
+	if !p.acks.suffice(*row, writable[0], "") {
+		return p.judgedSoon(writable[0])
 	}
 	if p.failover.choosePrimary() == nil || p.unconfirmed {
 		p.views[row.Primary].Step = waits("waiting until its membership row is confirmed, before it hibernates")
@@ -59,6 +63,23 @@ func (p *removal) leaveMemory() bool {
 	for _, name := range row.Voters {
 		if m := p.Members[name]; row.Memory[name] != "" && m != nil && (m == primary || p.receives(m, primary) && p.caughtUp(m)) {
 			p.views[name].Step = waits("acknowledging from disk before it hibernates")
+			return true
+		}
+	}
+	return false
+}
+
+// judgedSoon says whether a voter that receives is still to be judged: a process that has just begun, or a primary that has, is looked at twice
+// for that.
+func (p *removal) judgedSoon(primary *Member) bool {
+	for _, name := range p.plan.Membership.Voters {
+		m := p.Members[name]
+		if m == nil || m == primary || !p.receives(m, primary) || m.SQL.Replication.UpToDate || !m.SQL.Replication.LateSince.IsZero() {
+			continue
+		}
+		if promoted := time.Unix(p.plan.Records.PromotedAt, 0); p.Now.Sub(p.WatchedSince) < bridgePatience || p.Now.Sub(promoted) < bridgePatience {
+			p.waitAtMost(waitMySQL)
+			p.views[name].Step = waits("being looked at once more, before the cluster hibernates")
 			return true
 		}
 	}

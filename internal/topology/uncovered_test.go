@@ -81,6 +81,14 @@ func TestVotersThatKeepNothingAreFound(t *testing.T) {
 			s.member(0).SQL.Purged = trx(7, 1000)
 			s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(7, 1000))
 		}, true},
+		"gtid_purged was added to while one is away": {func(s *scene, pass int) {
+			s.member(1).SQL.Executed = trx(0, 10+pass)
+			s.lose(2)
+			if pass == 3 {
+				s.member(0).SQL.Purged = trx(7, 1000)
+				s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(7, 1000))
+			}
+		}, true},
 		"nothing is answered":             {func(s *scene, _ int) { s.member(0).SQL.Executed = trx(0, 10) }, false},
 		"the row has changed":             {func(s *scene, pass int) { s.member(0).SQL.Membership.Epoch += uint64(pass) }, false},
 		"a change of voters is under way": {func(s *scene, _ int) { s.member(0).SQL.Membership.Previous = []string{"orders-0", "orders-1"} }, false},
@@ -106,29 +114,31 @@ func TestVotersThatKeepNothingAreFound(t *testing.T) {
 // TestWhatAReplicaDroppedIsFound: it holds later transactions of its source than some that it lacks.
 func TestWhatAReplicaDroppedIsFound(t *testing.T) {
 	own := func(text string) gtid.Set { return gtid.MustParse(uuidOf(0) + ":" + text) }
-	for name, row := range map[string]struct{ primary, replica, dropped string }{
-		"it holds all":    {"1-20", "1-20", ""},
-		"it is behind":    {"1-20", "1-13", ""},
-		"it dropped some": {"1-20", "1-12:16-20", "13-15"},
-		"a number was committed that once was left out": {"1-20", "1-4:6-20", ""},
+	ext := func(text string) gtid.Set { return gtid.MustParse(uuidOf(8) + ":" + text) }
+	for name, row := range map[string]struct {
+		primary [4]gtid.Set
+		replica gtid.Set
+		dropped gtid.Set
+	}{
+		"it holds all":                    {[4]gtid.Set{own("1-10"), own("1-12"), own("1-16"), own("1-20")}, own("1-20"), gtid.Set{}},
+		"it is behind":                    {[4]gtid.Set{own("1-10"), own("1-12"), own("1-16"), own("1-20")}, own("1-11"), gtid.Set{}},
+		"it dropped some":                 {[4]gtid.Set{own("1-10"), own("1-12"), own("1-16"), own("1-20")}, own("1-11:14-20"), own("12")},
+		"it dropped them before":          {[4]gtid.Set{own("1-10"), own("1-12"), own("1-16"), own("1-20")}, own("1-6:9-16"), own("7-8")},
+		"what another server committed":   {[4]gtid.Set{own("1-10"), own("1-10").Union(ext("1-3")), own("1-14").Union(ext("1-3")), own("1-20").Union(ext("1-3"))}, own("1-14"), ext("1-3")},
+		"a number was left out, and came": {[4]gtid.Set{own("1-4:6-10"), own("1-4:6-12"), own("1-16"), own("1-20")}, own("1-4:6-12"), gtid.Set{}},
+		"its own, which are adopted":      {[4]gtid.Set{own("1-10"), own("1-12"), own("1-16").Union(trx(1, 2)), own("1-20").Union(trx(1, 2))}, own("1-11").Union(trx(1, 2)), gtid.Set{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h CommitHistory
 			var s *scene
-			for pass := range 4 {
+			for pass, executed := range row.primary {
 				s = newScene()
 				s.observed.Now = s.observed.Now.Add(time.Duration(pass) * time.Second)
-				if s.member(0).SQL.Executed = own("1-4:6-10"); pass > 0 {
-					s.member(0).SQL.Executed, s.member(1).SQL.Executed = own(row.primary), own(row.replica)
-				}
+				s.member(0).SQL.Executed, s.member(1).SQL.Executed = executed, row.replica
 				h.Record(&s.observed)
 			}
-			want := ""
-			if row.dropped != "" {
-				want = own(row.dropped).String()
-			}
-			if dropped := s.member(1).SQL.Replication.Dropped.String(); dropped != want {
-				t.Errorf("dropped %q, want %q", dropped, want)
+			if dropped := s.member(1).SQL.Replication.Dropped; !dropped.Equal(row.dropped) {
+				t.Errorf("dropped %q, want %q", dropped, row.dropped)
 			}
 		})
 	}

@@ -105,10 +105,12 @@ func (r *Backups) ensureSchedule(ctx context.Context, s *pass.Pass, schedule v1a
 	return r.applySchedule(ctx, s, cron)
 }
 
-// applySchedule makes a CronJob, and notes since when it is there.
+// applySchedule makes a CronJob, and notes since when it is there, also of one that cannot be written as it is to be: what it has to bring about
+// is due all the same.
 func (r *Backups) applySchedule(ctx context.Context, s *pass.Pass, cron *batchv1ac.CronJobApplyConfiguration) error {
 	var current batchv1.CronJob
-	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, &current)); err != nil {
+	err := s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, &current))
+	if err != nil && !pass.OwnedBy(&current, s.Cluster) {
 		return err
 	}
 	since := current.CreationTimestamp.Time
@@ -116,17 +118,20 @@ func (r *Backups) applySchedule(ctx context.Context, s *pass.Pass, cron *batchv1
 		since = r.Clock.Now()
 	}
 	s.Backup.Schedules[*cron.Name] = since
-	return nil
+	return err
 }
 
 // ensureVerification makes the CronJob that verifies backups, and reads what its pods reported last.
 func (r *Backups) ensureVerification(ctx context.Context, s *pass.Pass, images resources.Images) error {
 	report := resources.VerificationReport(s.Cluster)
 	var current corev1.ConfigMap
-	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, report, *report.Name, &current)); err != nil {
+	err := s.UnlessLeaving(r.Objects.Apply(ctx, s, report, *report.Name, &current))
+	if err == nil || pass.OwnedBy(&current, s.Cluster) {
+		s.Backup.Verification = current.Data // what is reported there holds, whether the object can be written or not
+	}
+	if err != nil {
 		return err
 	}
-	s.Backup.Verification = current.Data
 	t := backupTask(s.Cluster)
 	t.Members, t.MaxAge, t.Report = nil, s.Cluster.Spec.Backup.Verification.EffectiveMaxAge(), *report.Name
 	t.Settings = s.Cluster.Spec.Settings()

@@ -127,3 +127,32 @@ func TestWhoIsAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestARolloutIsNotOverBeforeEC2Answers: a new process knows members by their records, which do not say what they are built from.
+func TestARolloutIsNotOverBeforeEC2Answers(t *testing.T) {
+	for name, row := range map[string]struct {
+		rolling string
+		answers bool
+		under   bool
+	}{
+		"a turn is under way, and EC2 is silent": {"orders-2", false, true},
+		"between two turns, and EC2 is silent":   {"", false, true},
+		"a turn is under way, and it is over":    {"orders-2", true, false},
+		"between two turns, and nothing is left": {"", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.observed.Records.Rolling, s.observed.Records.RollingSince, s.observed.Records.RollingDone = row.rolling, 1, []string{"orders-1"}
+			if !row.answers {
+				s.observed.CloudReachable, s.observed.CloudTaken = false, time.Time{}
+				for i := range 3 {
+					s.member(i).Instances[0].TemplateHash = ""
+				}
+			}
+			p := pureNext(s.desired, s.observed)
+			if under := len(p.Rollouts) > 0; under != row.under || p.Records.RollingSince != 0 != row.under {
+				t.Errorf("rollouts %v, since %d", p.Rollouts, p.Records.RollingSince)
+			}
+		})
+	}
+}

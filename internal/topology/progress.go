@@ -82,9 +82,7 @@ func (p *rollout) reportRollout(primary *Member) {
 		}
 	}
 	if !out.under() {
-		if p.CloudReachable {
-			rec.RollingDone, rec.RollingSince = nil, 0
-		}
+		p.endRollout(out)
 		return
 	}
 	for _, name := range rec.RollingDone {
@@ -96,6 +94,18 @@ func (p *rollout) reportRollout(primary *Member) {
 	out.PreviousVersion = p.turns.wayBack(primary)
 	out.Step = cmp.Or(p.step.Message, waitingForAll)
 	p.plan.Rollouts = append(p.plan.Rollouts, out)
+}
+
+// endRollout forgets what was done. As long as EC2 has not answered this process, nobody knows whether something is left to do.
+func (p *rollout) endRollout(out Rollout) {
+	rec := &p.plan.Records
+	switch {
+	case p.CloudReachable:
+		rec.RollingDone, rec.RollingSince = nil, 0
+	case rec.RollingSince != 0 && p.CloudTaken.IsZero():
+		out.Done, out.Step = rec.RollingDone, "waiting until EC2 says what the members are built from"
+		p.plan.Rollouts = append(p.plan.Rollouts, out)
+	}
 }
 
 // String says it in a line: "member 2 of 3, orders-1: stopping instance i-0aa; then orders-0".

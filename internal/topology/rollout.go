@@ -229,10 +229,10 @@ func (p *rollout) rollNote(m *Member, step Step) {
 }
 
 // keepTurn ends a member's turn that is over: it is what the spec asks for and well, nothing is left of it, or the spec
-// asks for what it was before anything was done.
+// asks for what it was before anything was done. What it is built from is EC2's to say.
 func (p *rollout) keepTurn() {
 	rec := &p.plan.Records
-	if rec.Rolling == "" {
+	if rec.Rolling == "" || p.CloudTaken.IsZero() {
 		return
 	}
 	m := p.Members[rec.Rolling]

@@ -40,7 +40,9 @@ func TestWhatCannotBeWrittenIsDueAllTheSame(t *testing.T) {
 		cron.Name, report.Name = "orders-daily", *resources.VerificationReport(cluster).Name
 		refused := errors.New("admission webhook denied the request")
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cron, report).WithInterceptorFuncs(interceptor.Funcs{
-			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error { return refused },
+			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				return refused
+			},
 		}).Build()
 		ports := &pass.Ports{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(made.Add(time.Hour))}
 		r := &Backups{Ports: ports, Objects: &objects.Objects{Ports: ports}}

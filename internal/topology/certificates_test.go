@@ -235,14 +235,21 @@ func TestHibernationLeavesMemory(t *testing.T) {
 		"one is not reached, the others do":         {func(s *scene) { fromDisk(s); s.forget(0, 1); s.lose(2) }, "demote orders-0", "record"},
 		"nobody was looked at twice yet": {func(s *scene) {
 			fromDisk(s)
-			s.observed.WatchedSince = s.observed.Now.Add(-time.Second)
+			s.observed.Exposure.Since = s.observed.Now.Add(-time.Second)
 			for i := 1; i < 3; i++ {
 				s.member(i).SQL.Replication.UpToDate = false
 			}
 		}, "", "demote"},
+		"nobody was looked at twice for long": {func(s *scene) {
+			fromDisk(s)
+			s.observed.Exposure.Since = s.observed.Now.Add(-bridgePatience)
+			for i := 1; i < 3; i++ {
+				s.member(i).SQL.Replication.UpToDate = false
+			}
+		}, "demote orders-0", "record"},
 		"they are late for long": {func(s *scene) {
 			fromDisk(s)
-			s.observed.WatchedSince = s.observed.Now.Add(-time.Second)
+			s.observed.Exposure.Since = s.observed.Now.Add(-time.Second)
 			for i := 1; i < 3; i++ {
 				s.member(i).SQL.Replication.UpToDate, s.member(i).SQL.Replication.LateSince = false, s.observed.Now.Add(-time.Minute)
 			}

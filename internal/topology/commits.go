@@ -45,7 +45,8 @@ type CommitHistory struct {
 // observedServer is the primary that is observed.
 type observedServer struct {
 	server string
-	base   gtid.Set // what it had executed at the first look, and its binary logs held
+	since  time.Time // of the first look
+	base   gtid.Set  // what it had executed then, and its binary logs held
 }
 
 // pastCommits is what the primary had executed at a time, less what its binary logs no longer hold: no replica receives that.
@@ -71,6 +72,8 @@ type lateness struct {
 
 // Exposure says whether commits may be answered without the acknowledgements of voters.
 type Exposure struct {
+	// Since is when the primary was observed first, in a row: its replicas are judged from the third observation on.
+	Since time.Time
 	// Cause is what allows it, or did since the observation before.
 	Cause Cause
 	// Volatile is true when the primary itself may lose in a loss of power what it answers, Fenced when it answers nothing that
@@ -108,7 +111,7 @@ func (h *CommitHistory) Record(o *Observed) {
 		return
 	}
 	if h.server == "" {
-		h.base, h.unwatched = primary.SQL.Executed.Subtract(primary.SQL.Purged), o.Now
+		h.since, h.base, h.unwatched = o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged), o.Now
 		if slices.Contains(closed, primary.SQL.ServerUUID) {
 			h.unwatched = time.Time{}
 		}
@@ -125,6 +128,7 @@ func (h *CommitHistory) Record(o *Observed) {
 		}
 	}
 	o.Exposure = h.exposure(primary, o)
+	o.Exposure.Since = h.since
 	h.remember(primary, o)
 }
 
@@ -294,8 +298,9 @@ func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
 	kept := func(set gtid.Set) bool {
 		return set.IsEmpty() || row.mayHold(primary, o.Members, set, last.at) >= row.WaitCount()
 	}
+	added := primary.SQL.Purged.Subtract(last.all) // it was never seen in a binary log
 	switch sameRow := first.epoch == row.Epoch && last.epoch == row.Epoch; {
-	case !last.at.IsZero() && !primary.SQL.Purged.Subtract(last.all).IsEmpty(), !kept(primary.SQL.Purged):
+	case !last.at.IsZero() && !added.IsEmpty() && row.holders(primary, o.Members, added) < row.WaitCount(), !kept(primary.SQL.Purged):
 		return Cause{CauseNotKept, "voters lack what was added to gtid_purged of the primary, and may lack more that is in no binary log"}
 	case sameRow && o.Now.Sub(last.at) >= upToDateSince && !kept(last.executed.Subtract(first.executed)):
 		return Cause{CauseNotKept, "voters acknowledge what they do not keep"}

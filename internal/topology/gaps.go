@@ -11,6 +11,8 @@ import (
 type Gap struct {
 	// Why says what the applier did, for people.
 	Why string `json:"why,omitempty"`
+	// Doubt is true when nobody knows whether anything is lacking: who has no other gap may lead, when no other member can.
+	Doubt bool `json:"doubt,omitempty"`
 	// After identifies the member's last CLONE when the gap was found, see Clone.Began, and Volume is the incarnation of its volume: after
 	// another CLONE, and on another volume, there is no gap.
 	After  string `json:"after,omitempty"`
@@ -42,13 +44,24 @@ func (m *Member) leavesOut() []string {
 
 // mayLack says whether a member may lack what its GTIDs say that it holds: it has a gap, or its binary log is still read for one.
 func (r ClusterRecord) mayLack(m *Member) bool {
-	return r.gap(m).found() || m.SQL.Replication != nil && m.SQL.Replication.Stops.Reading
+	return r.gap(m).found() || m.SQL.Replication.readsStops()
 }
+
+// mayLead says whether a member may be promoted for all that is known of what it lacks.
+func (r ClusterRecord) mayLead(m *Member) bool {
+	gap := r.gap(m)
+	return (!gap.found() || gap.Doubt) && !m.SQL.Replication.readsStops()
+}
+
+func (r *Replication) readsStops() bool { return r != nil && r.Stops.Reading }
+
+// inDoubt says whether nobody knows if a member lacks something.
+func (r ClusterRecord) inDoubt(m *Member) bool { return r.doubted(m).Doubt }
 
 // gap returns the gap of a member, which it has had or gets now.
 func (r ClusterRecord) gap(m *Member) Gap {
 	rec := r.Members[m.Name]
-	if why := m.leavesOut(); len(why) > 0 && !rec.Gap.found() {
+	if why := m.leavesOut(); len(why) > 0 && (!rec.Gap.found() || rec.Gap.Doubt) {
 		return Gap{Why: strings.Join(why, ", "), After: m.lastClone(), Volume: rec.Volume}
 	}
 	return rec.Gap
@@ -69,7 +82,7 @@ func (r ClusterRecord) doubted(m *Member) Gap {
 		return gap
 	}
 	why := "its applier stopped at transaction " + strings.Join(unread.First(3), ", ") + ", which counts as executed now, and its binary log could not be read for whether somebody skipped it"
-	return Gap{Why: why, After: m.lastClone(), Volume: r.Members[m.Name].Volume}
+	return Gap{Why: why, Doubt: true, After: m.lastClone(), Volume: r.Members[m.Name].Volume}
 }
 
 // keepDoubt records for a member that is to be promoted what its channel shows of it, which goes with the promotion.

@@ -157,4 +157,18 @@ func TestADoubtOutlivesThePromotion(t *testing.T) {
 	if len(planned[Promote](p)) != 1 || !p.Records.Members["orders-1"].Gap.found() || p.Records.Members["orders-2"].Gap.found() {
 		t.Errorf("promoted %v, remembered %+v", planned[Promote](p), p.Records.Members)
 	}
+	s.observed.Records = p.Records
+	if p = pureNext(s.desired, s.observed); len(planned[Promote](p)) != 1 || planned[Promote](p)[0].Member != "orders-1" {
+		t.Errorf("a promotion that is to be tried again is one of %v: %v", planned[Promote](p), p.Degraded)
+	}
+	// It is open, and its row waits for an acknowledgement.
+	m := s.member(1)
+	m.SQL.Writable, m.SQL.Replication, m.SQL.PendingCommits = true, nil, 1
+	m.SQL.SemiSync = s.member(0).SQL.SemiSync
+	m.SQL.SemiSync.SourceEnabled, m.SQL.SemiSync.SourceActive, m.SQL.SemiSync.WaitCount = true, true, 1
+	p = pureNext(s.desired, s.observed)
+	stopsIt := slices.ContainsFunc(planned[StopInstance](p), func(a StopInstance) bool { return a.Member == "orders-1" })
+	if p.Primary != "orders-1" || stopsIt || len(planned[Demote](p)) > 0 || !p.Records.Members["orders-1"].Gap.found() {
+		t.Errorf("the primary is %q; planned %v, remembered %+v", p.Primary, p.Actions, p.Records.Members)
+	}
 }

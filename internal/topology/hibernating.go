@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -77,7 +76,7 @@ func (p *removal) judgedSoon(primary *Member) bool {
 		if m == nil || m == primary || !p.receives(m, primary) || m.SQL.Replication.UpToDate || !m.SQL.Replication.LateSince.IsZero() {
 			continue
 		}
-		if promoted := time.Unix(p.plan.Records.PromotedAt, 0); p.Now.Sub(p.WatchedSince) < bridgePatience || p.Now.Sub(promoted) < bridgePatience {
+		if p.Now.Sub(p.Exposure.Since) < bridgePatience {
 			p.waitAtMost(waitMySQL)
 			p.views[name].Step = waits("being looked at once more, before the cluster hibernates")
 			return true

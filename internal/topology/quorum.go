@@ -311,11 +311,19 @@ func candidate(row Membership, members map[string]*Member, records ClusterRecord
 		if !row.Settled() && !slices.Contains(row.Previous, name) {
 			continue // as a primary it would need one acknowledgement more than the row says
 		}
-		if counts(m) && !records.mayLack(m) && holds(m).Contains(mustHold) && (best == nil || betterCandidate(m, best)) {
+		if counts(m) && records.mayLead(m) && holds(m).Contains(mustHold) && (best == nil || records.prefers(m, best)) {
 			best = m
 		}
 	}
 	return best
+}
+
+// prefers says whether a candidate is better than another. Who may lack something comes last.
+func (r ClusterRecord) prefers(m, other *Member) bool {
+	if doubt := r.inDoubt(m); doubt != r.inDoubt(other) {
+		return !doubt
+	}
+	return betterCandidate(m, other)
 }
 
 // counts says whether a member's word counts in a proof. Every voter holds a membership row, that of its admission or a later one:
@@ -380,7 +388,6 @@ func (m *Member) attainable() gtid.Set {
 }
 
 // betterCandidate prefers, in this order,
-//   - the one of which it is known whether somebody skipped what its applier had stopped at;
 //   - a member that is writable already: two that were promoted without each other would otherwise unseat one another for ever;
 //   - one whose replication no error stopped: the other may never get through what it received;
 //   - one that does not keep crashing;
@@ -390,9 +397,6 @@ func (m *Member) attainable() gtid.Set {
 //   - the one that has applied more: it takes writes sooner, and one that applies for long is passed over once another has applied all;
 //   - the one without a source, which was the primary until now: then nothing else has to change.
 func betterCandidate(a, b *Member) bool {
-	if known := a.unread().IsEmpty(); known != b.unread().IsEmpty() {
-		return known
-	}
 	pa, pb := a.attainable(), b.attainable()
 	switch {
 	case a.SQL.Writable != b.SQL.Writable:

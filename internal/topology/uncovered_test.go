@@ -81,6 +81,12 @@ func TestVotersThatKeepNothingAreFound(t *testing.T) {
 			s.member(0).SQL.Purged = trx(7, 1000)
 			s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(7, 1000))
 		}, true},
+		"binary logs are purged soon": {func(s *scene, pass int) {
+			s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 10+pass), trx(0, 10+pass)
+			if pass == 3 {
+				s.member(0).SQL.Purged = trx(0, 10+pass)
+			}
+		}, false},
 		"gtid_purged was added to while one is away": {func(s *scene, pass int) {
 			s.member(1).SQL.Executed = trx(0, 10+pass)
 			s.lose(2)
@@ -89,6 +95,7 @@ func TestVotersThatKeepNothingAreFound(t *testing.T) {
 				s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(7, 1000))
 			}
 		}, true},
+		"both are lost":                   {func(s *scene, _ int) { s.lose(1); s.lose(2) }, false},
 		"nothing is answered":             {func(s *scene, _ int) { s.member(0).SQL.Executed = trx(0, 10) }, false},
 		"the row has changed":             {func(s *scene, pass int) { s.member(0).SQL.Membership.Epoch += uint64(pass) }, false},
 		"a change of voters is under way": {func(s *scene, _ int) { s.member(0).SQL.Membership.Previous = []string{"orders-0", "orders-1"} }, false},

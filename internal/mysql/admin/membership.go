@@ -127,7 +127,7 @@ func swapMembership(ctx context.Context, s *conn.Session, oldEpoch uint64, row m
 		op, query = "membership/update", "UPDATE nairobi_mysql.membership SET "+assignments+" WHERE id = 1 AND epoch = ?"
 		values = append(values, oldEpoch)
 	}
-	if err := s.Change(ctx, op, query, values...); err != nil {
+	if err := commit(ctx, s, op, query, values...); err != nil {
 		return err
 	}
 	present, known := observe.ReadMembership(ctx, s)

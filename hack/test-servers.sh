@@ -23,7 +23,9 @@ for argument; do
   fi
 done
 report=$(mktemp)
-trap 'rm -f "$report"' EXIT
+races=$(mktemp -d) # gotestsum shows what a test that fails printed, and a race is reported beside another
+export GORACE="${GORACE:-} log_path=$races/race"
+trap 'rm -rf "$report" "$races"' EXIT
 code=0
 "$gotestsum" --format "$format" --hide-summary skipped --packages "$packages" \
   --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
@@ -33,5 +35,10 @@ if [[ -s $report ]]; then
   if [[ -n ${NAIROBI_UNSTABLE:-} ]]; then
     cat "$report" >>"$NAIROBI_UNSTABLE"
   fi
+fi
+if compgen -G "$races/*" >/dev/null; then
+  printf '\nData races:\n'
+  cat "$races"/*
+  code=$((code == 0 ? 1 : code))
 fi
 exit "$code"

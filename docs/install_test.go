@@ -25,7 +25,7 @@ type clusterCatalog struct {
 	} `json:"spec"`
 }
 
-// TestCatalogsAreLookedForAgain: OLM reads a catalog once unless it is told how often to look for a newer image under its tag. Then no
+// TestCatalogsAreLookedForAgain: OLM reads a catalog once unless its manifest says how often to look for a newer image under its tag. Then no
 // upgrade ever arrives.
 func TestCatalogsAreLookedForAgain(t *testing.T) {
 	found := map[string]int{}

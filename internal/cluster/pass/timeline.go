@@ -30,7 +30,7 @@ type Timeline struct {
 	// Noticed is when the primary was missed, fenced when nobody could acknowledge for the old one any more, opened when
 	// the new one was, published when clients were shown it.
 	Noticed, Fenced, Opened, Published time.Time
-	// Announced is true once an event told of the promotion. Status may not hold it yet.
+	// Announced is true once an event reported the promotion. Status may not hold it yet.
 	Announced bool
 	// Unseen is true until a pass has looked at the members after a switchover: the plan that made it still names the old
 	// primary.

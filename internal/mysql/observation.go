@@ -102,16 +102,18 @@ type SourceRefusal struct {
 	ConnectError string
 }
 
-// Tampering is what somebody changed of a channel, in the words of SHOW REPLICA STATUS.
+// Tampering is what somebody changed of a replica's replication, in the words of SHOW REPLICA STATUS.
 type Tampering struct {
 	// Filters are the rules by which the applier leaves out or changes what it has received.
 	Filters []string
 	// Options are those that are not as the operator sets them, with their values.
 	Options []string
+	// Channels are the names of others: their appliers write to the replica, read-only or not.
+	Channels []string
 }
 
 // Tampered says whether something was changed.
-func (t Tampering) Tampered() bool { return len(t.Filters)+len(t.Options) > 0 }
+func (t Tampering) Tampered() bool { return len(t.Filters)+len(t.Options)+len(t.Channels) > 0 }
 
 // Replication is the member's one channel.
 type Replication struct {

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,9 @@ func TestAChannelOfAPersonStandsInNobodysWay(t *testing.T) {
 	mysqltest.Must(t, m[1].SetAcknowledging(ctx, false))
 	mysqltest.Must(t, m[1].SetAcknowledging(ctx, true))
 	want("<>,<old>")
+	if r := m[1].Observe(ctx).Replication; r == nil || !r.Tampered() || !slices.Equal(r.Channels, []string{"old"}) {
+		t.Errorf("replication %+v", r)
+	}
 	if state := mysqltest.Value(t, db, "SELECT SERVICE_STATE FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = 'old'"); state != "OFF" {
 		t.Errorf("the other channel is %s", state)
 	}
@@ -49,6 +53,9 @@ func TestAChannelOfAPersonStandsInNobodysWay(t *testing.T) {
 
 	mysqltest.Must(t, m[1].ReplicateFrom(ctx, "127.0.0.1", 3999)) // the options are settled
 	want("<>")
+	if r := m[1].Observe(ctx).Replication; r == nil || len(r.Channels) > 0 {
+		t.Errorf("replication %+v", r)
+	}
 	other()
 	mysqltest.Exec(t, db, "STOP REPLICA SQL_THREAD FOR CHANNEL ''")
 	mysqltest.Exec(t, db, "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 3600 FOR CHANNEL ''")

@@ -12,20 +12,27 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// ReplicationStatus reads the default channel; nil says that there is none.
+// ReplicationStatus reads the default channel, and the names of the others; nil says that there is no default one.
 // SHOW REPLICA STATUS has over fifty columns whose number depends on the version, so they are taken by name.
 func ReplicationStatus(ctx context.Context, s *conn.Session) (*mysql.Replication, error) {
 	var found *mysql.Replication
+	var others []string
 	err := s.Rows(ctx, "SHOW REPLICA STATUS", nil, func(rows *sql.Rows) error {
 		row, err := scanReplicaStatus(rows)
 		if err != nil {
 			return err
 		}
-		if !row.has("Channel_Name") && row.has("Source_Host") {
+		switch {
+		case row.has("Channel_Name"):
+			others = append(others, row.text("Channel_Name"))
+		case row.has("Source_Host"):
 			found = row.read()
 		}
 		return nil
 	})
+	if found != nil {
+		found.Channels = others
+	}
 	return found, err
 }
 

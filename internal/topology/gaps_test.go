@@ -101,15 +101,22 @@ func TestGapKeepsFromLeading(t *testing.T) {
 	}
 }
 
-// TestChangedChannelIsRestored: an option that somebody changed of a channel is set again.
-func TestChangedChannelIsRestored(t *testing.T) {
-	s := newScene()
-	if _, actions := s.plan(); actions != "" {
-		t.Fatalf("planned %q of what is well", actions)
-	}
-	s.member(1).SQL.Replication.Options = []string{"SQL_Delay is 86400"}
-	if _, actions := s.plan(); actions != "replicate orders-1 from orders-0" {
-		t.Errorf("planned %q", actions)
+// TestChangedReplicationIsRestored: an option that somebody changed of a channel is set again, and another channel is removed.
+func TestChangedReplicationIsRestored(t *testing.T) {
+	for want, tampering := range map[string]mysql.Tampering{
+		"":                                 {},
+		"replicate orders-1 from orders-0": {Options: []string{"SQL_Delay is 86400"}},
+		"replicate orders-2 from orders-0": {Channels: []string{"migration"}},
+	} {
+		s := newScene()
+		for i, name := range []string{"orders-1", "orders-2"} {
+			if strings.Contains(want, name) {
+				s.member(i + 1).SQL.Replication.Tampering = tampering
+			}
+		}
+		if _, actions := s.plan(); actions != want {
+			t.Errorf("planned %q, want %q", actions, want)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Run takes the planned actions: first those of the cluster as a whole, then those of the members side by side. An action that
-// fails ends its target's turn and nobody else's.
+// fails ends its target's turn, unless nothing waits for it, and nobody else's. No member waits for the cluster's during a failover.
 func (x *Execution) Run(ctx context.Context) {
 	x.restoreTags(ctx)
 	x.recordVersions(ctx)
@@ -26,12 +26,17 @@ func (x *Execution) Run(ctx context.Context) {
 		turns[a.Target()] = append(turns[a.Target()], a)
 	}
 	before := len(x.Problems)
-	x.turn(ctx, turns[""])
+	if !x.Plan.Failing {
+		x.turn(ctx, turns[""])
+	}
 	tasks := make([]func(context.Context), 0, len(targets))
 	for _, target := range targets {
 		tasks = append(tasks, func(ctx context.Context) { x.turn(ctx, turns[target]) })
 	}
 	x.Threads.All(ctx, tasks)
+	if x.Plan.Failing {
+		x.turn(ctx, turns[""])
+	}
 	// The first is what conditions begin with: the order in which members fail must not change them.
 	slices.SortStableFunc(x.Problems[before:], func(a, b *Problem) int { return strings.Compare(a.Message, b.Message) })
 }
@@ -44,8 +49,9 @@ func (x *Execution) turn(ctx context.Context, actions []topology.Action) {
 		case p == nil:
 			x.succeeded(a)
 		case !errors.Is(err, ErrUnderWay):
-			x.failed(a, p)
-			return
+			if x.failed(a, p); !topology.Aside(x.Observed, a) {
+				return
+			}
 		default:
 			if last := x.Requests.lastFailure(topology.Identity(a)); last != nil {
 				x.report(a, last) // it stands until there is an answer

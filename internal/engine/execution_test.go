@@ -55,6 +55,9 @@ func (w *stage) StopInstance(_ context.Context, a topology.StopInstance) error {
 func (w *stage) TerminateInstance(_ context.Context, a topology.TerminateInstance) error {
 	return w.ask(a.String())
 }
+func (w *stage) EnsureSecurityGroup(context.Context) error {
+	return w.ask(topology.EnsureSecurityGroup{}.String())
+}
 func (w *stage) DetachVolume(_ context.Context, a topology.DetachVolume) error {
 	return w.ask(a.String())
 }
@@ -173,6 +176,33 @@ func TestAnActionThatFailsEndsItsTargetsTurn(t *testing.T) {
 	}
 	if x.Acted != 1 || len(x.Problems) != 1 || !strings.HasPrefix(x.Problems[0].Message, "terminate instance i-1") {
 		t.Errorf("%d actions succeeded, problems %v", x.Acted, x.Problems)
+	}
+}
+
+// TestWhatNothingWaitsForEndsNoTurn: another instance has the member's volume, so that of the refused action is surplus.
+func TestWhatNothingWaitsForEndsNoTurn(t *testing.T) {
+	w := newStage()
+	w.answers["terminate instance i-1"] = errors.New("no")
+	x := w.execution(NewRequests(), topology.TerminateInstance{Member: "a", InstanceID: "i-1"}, topology.Fence{Member: "a"})
+	x.Observed.Members["a"] = &topology.Member{Name: "a", Instances: []topology.Instance{{ID: "i-1", Incarnation: 1}, {ID: "i-2", Incarnation: 2}}}
+	x.Run(t.Context())
+	if want := []string{"terminate instance i-1 of a", "find a", "stop the receiver"}; !slices.Equal(w.asked, want) || x.Acted != 1 || len(x.Problems) != 1 {
+		t.Errorf("asked %q, %d actions succeeded, problems %v", w.asked, x.Acted, x.Problems)
+	}
+}
+
+// TestAFailoverWaitsForNothingOfTheCluster, such as the rules of its security group.
+func TestAFailoverWaitsForNothingOfTheCluster(t *testing.T) {
+	for failing, want := range map[bool][]string{
+		false: {"ensure the security group", "find a", "stop the receiver"},
+		true:  {"find a", "stop the receiver", "ensure the security group"},
+	} {
+		w := newStage()
+		x := w.execution(NewRequests(), topology.EnsureSecurityGroup{}, topology.Fence{Member: "a"})
+		x.Plan.Failing = failing
+		if x.Run(t.Context()); !slices.Equal(w.asked, want) {
+			t.Errorf("failing %t: asked %q", failing, w.asked)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ var (
 	errState     = answer("", "IncorrectState")
 	errNotFound  = answer("", "InvalidVolume.NotFound")
 	errUsedUp    = answer("RunInstances", "IdempotentInstanceTerminated")
+	errDenied    = answer("", "UnauthorizedOperation")
 )
 
 // answer is EC2's answer to an operation that it does not carry out.
@@ -48,6 +49,8 @@ type weather struct {
 	down, throttled bool
 	// withoutLists: EC2 answers no list, and what is asked of it otherwise.
 	withoutLists bool
+	// denies begins the calls for which the operator lacks the permission; empty for none.
+	denies string
 	// lag is how old the describes are, up to this many milliseconds.
 	lag int64
 	// withoutSnapshots: EC2 answers every list but that of snapshots.
@@ -101,6 +104,8 @@ func (p *process) send(what string, timeout, before, after int64, effect func() 
 		return fmt.Errorf("%s: %w", what, errSilent)
 	case w.shape.weather.throttled && w.chance(80):
 		return fmt.Errorf("%s: %w", what, errThrottled)
+	case w.shape.weather.denies != "" && strings.HasPrefix(what, w.shape.weather.denies):
+		return fmt.Errorf("%s: %w", what, errDenied)
 	}
 	err := p.awaitEffect(before, effect)
 	if err != nil {

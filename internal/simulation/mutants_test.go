@@ -705,8 +705,15 @@ var mutants = []mutant{
 		name: "an action is taken after one of the same member has failed",
 		unit: "internal/engine TestAnActionThatFailsEndsItsTargetsTurn",
 		file: executionFile,
-		old:  "			x.failed(a, p)\n			return\n",
+		old:  "			if x.failed(a, p); !topology.Aside(x.Observed, a) {\n				return\n			}\n",
 		new:  "			x.failed(a, p)\n",
+	},
+	{
+		name: "what nothing waits for holds up a failover when it is refused",
+		unit: "internal/engine TestWhatNothingWaitsForEndsNoTurn",
+		file: executionFile,
+		old:  "			if x.failed(a, p); !topology.Aside(x.Observed, a) {\n				return\n			}\n",
+		new:  "			x.failed(a, p)\n			return\n",
 	},
 	{
 		name: "a request that EC2 did not answer leaves no doubt",
@@ -776,7 +783,7 @@ var mutants = []mutant{
 		name: "what fails passes for done",
 		at:   48,
 		file: executionFile,
-		old:  "			x.failed(a, p)\n			return\n",
+		old:  "			if x.failed(a, p); !topology.Aside(x.Observed, a) {\n				return\n			}\n",
 		new:  "			x.succeeded(a)\n", breaks: append([]string{asksHotly, notConverged, undone}, losesCommits...),
 	},
 	{

@@ -152,8 +152,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "ec2-silent":
 		w.shape.weather.withoutLists = d.HasArg("lists")
 		w.shape.weather.down = !w.shape.weather.withoutLists
+	case "ec2-denies":
+		w.shape.weather.denies = d.CmdArgs[0].Key
 	case "ec2-answers":
-		w.shape.weather.down, w.shape.weather.withoutLists = false, false
+		w.shape.weather.down, w.shape.weather.withoutLists, w.shape.weather.denies = false, false, ""
 	case "drop-row":
 		for _, v := range w.cloud.volumes {
 			if v.st != nil {

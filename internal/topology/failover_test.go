@@ -587,11 +587,11 @@ func TestVotes(t *testing.T) {
 				s.member(0).SQL.SemiSync.WaitCount = 0
 				s.member(0).SQL.CertificateRenewalDue = true
 			}, "let orders-0 wait for 1 acknowledgements; sign the certificate of orders-0"},
-		"a wait for too many is lowered after it": {
+		"a wait for too many is lowered beside it": {
 			func(s *scene) {
 				s.member(0).SQL.SemiSync.WaitCount = 2
 				s.member(0).SQL.CertificateRenewalDue = true
-			}, "sign the certificate of orders-0"},
+			}, "sign the certificate of orders-0; let orders-0 wait for no more than 1 acknowledgements"},
 		"an errant voter first stops acknowledging": {
 			func(s *scene) { s.member(2).SQL.Executed = trx(0, 10).Union(trx(2, 1)) }, "switch the acknowledgements of orders-2 off"},
 		"then loses its vote": {

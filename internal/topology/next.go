@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -63,7 +64,11 @@ func Next(d Desired, o Observed) Plan {
 	default:
 		p.provisioning.provision()
 		p.provisioning.join()
+		upkeep := len(p.plan.Actions)
 		p.replication.replicate()
+		if p.plan.Failing {
+			p.plan.Actions = slices.Concat(p.plan.Actions[upkeep:], p.plan.Actions[:upkeep]) // a failover waits for no upkeep, however slow EC2 is
+		}
 		p.finish()
 	}
 	if !p.plan.Records.Empty() {

@@ -79,17 +79,23 @@ func (p *pass) degraded(reason, message string) {
 	p.plan.Degraded = append(p.plan.Degraded, Finding{reason, message})
 }
 
-// busy says whether an action for a member is planned already in this pass that something else would have to wait for. Room that is
-// made by throwing away what nobody needs is no such thing: it may be made in every pass.
+// busy says whether an action for a member is planned already in this pass that something else would have to wait for.
 func (p *pass) busy(member string) bool {
-	for _, a := range p.plan.Actions {
-		switch a.(type) {
-		case PurgeBinaryLogs, DeleteSnapshot, DisconnectStrangers, RestoreReplicationAccount:
-			continue
-		}
-		if a.Target() == member {
-			return true
-		}
+	return slices.ContainsFunc(p.plan.Actions, func(a Action) bool { return a.Target() == member && !Aside(p.Observed, a) })
+}
+
+// Aside says whether nothing waits for an action, however long it is refused: it throws away what nobody needs, or renews what still holds.
+func Aside(o Observed, a Action) bool {
+	m := o.Members[a.Target()]
+	switch a := a.(type) {
+	case PurgeBinaryLogs, DeleteSnapshot, DisconnectStrangers, RestoreReplicationAccount:
+		return true
+	case SignCertificate:
+		return m != nil && m.verified()
+	case TerminateInstance:
+		return m != nil && m.CurrentInstance() != nil && m.CurrentInstance().ID != a.InstanceID
+	case DeleteVolume:
+		return m != nil && m.volume() != nil && m.volume().ID != a.VolumeID
 	}
 	return false
 }

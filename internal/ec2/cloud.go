@@ -65,7 +65,7 @@ func (c *Cloud) DeleteSecurityGroup(ctx context.Context, clusterUID, id string) 
 // failover. AWS judges these calls by the tags of what they are made on, so nothing can be tried before there is something.
 //
 // The same policy serves all clusters of an identity, so one cluster's rehearsal counts for all of them: for a day, or for ten
-// minutes when something was found. In between no call is made. What EC2 says after LookPatience is returned by a later call.
+// minutes when something was found. In between no call is made but those that EC2 did not answer. What EC2 says after LookPatience is returned by a later call.
 func (c *Cloud) Rehearse(ctx context.Context, owner awsapi.Ownership) Rehearsal {
 	return c.rehearsal.rehearse(ctx, owner)
 }

@@ -2,7 +2,9 @@ package ec2
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
 // gated is an EC2 that answers StopInstances when the gate opens, with an error if there is one.
@@ -18,6 +21,8 @@ type gated struct {
 	awsapi.API
 	gate chan struct{}
 	err  error
+	// stops counts the calls.
+	stops atomic.Int32
 }
 
 func (g *gated) StopInstances(ctx context.Context, in *awsec2.StopInstancesInput, how ...func(*awsec2.Options)) (*awsec2.StopInstancesOutput, error) {
@@ -26,6 +31,7 @@ func (g *gated) StopInstances(ctx context.Context, in *awsec2.StopInstancesInput
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	g.stops.Add(1)
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -78,7 +84,8 @@ func TestARehearsalThatLastsShowsNothingYet(t *testing.T) {
 	}
 }
 
-// TestAFirstRehearsalWithoutAnAnswerIsMadeAgainSoon: replacements wait for it.
+// TestAFirstRehearsalWithoutAnAnswerIsMadeAgainSoon: replacements wait for it. What EC2 has answered is not asked again, and the rest less and
+// less often.
 func TestAFirstRehearsalWithoutAnAnswerIsMadeAgainSoon(t *testing.T) {
 	l, g, rehearse := rehearsing(t)
 	i, v := l.running("orders-0"), l.available("orders-0")
@@ -86,14 +93,55 @@ func TestAFirstRehearsalWithoutAnAnswerIsMadeAgainSoon(t *testing.T) {
 	close(g.gate)
 	g.err = &smithy.GenericAPIError{Code: "RequestLimitExceeded"}
 	rehearse()
-	if known := l.soon(func(known Rehearsal) bool { return known.Unanswered != "" }); known.Completed || !strings.Contains(known.Unanswered, "RequestLimitExceeded") {
+	known := l.soon(func(known Rehearsal) bool { return known.Unanswered != "" })
+	if known.Completed || !strings.Contains(known.Unanswered, "RequestLimitExceeded") || slices.Contains(known.Answered, "ec2:StopInstances") || !slices.Contains(known.Answered, "ec2:AttachVolume") {
 		t.Errorf("unanswered, it shows %+v", known)
 	}
-	g.err = nil
-	if rehearse(); l.cloud.Rehearsed().Completed {
-		t.Error("it is made again at once")
+	asked := g.stops.Load()
+	for _, pause := range []time.Duration{rehearseSoon, 2 * rehearseSoon} {
+		l.pass(pause - time.Second)
+		if rehearse(); g.stops.Load() != asked {
+			t.Errorf("it is made again within %s", pause)
+		}
+		l.pass(time.Second)
+		rehearse()
+		if asked++; g.stops.Load() != asked {
+			t.Errorf("it is not made again after %s", pause)
+		}
 	}
-	l.pass(rehearseSoon)
+	g.err = nil
+	l.pass(rehearseLate)
+	rehearse()
+	known = l.soon(func(known Rehearsal) bool { return known.Completed && known.Unanswered == "" })
+	if n := l.proxy.Counts()["AttachVolume"]; !slices.Contains(known.Answered, "ec2:StopInstances") || n != 2 {
+		t.Errorf("%d calls of AttachVolume, with that which is no dry run; answered is %v", n, known.Answered)
+	}
+}
+
+// TestOneThrottledDryRunKeepsNoOtherFromItsAnswer: members are replaced although EC2 does not answer for the console.
+func TestOneThrottledDryRunKeepsNoOtherFromItsAnswer(t *testing.T) {
+	l, g, rehearse := rehearsing(t)
+	i, v := l.running("orders-0"), l.available("orders-0")
+	l.attach(v.ID, i.ID)
+	close(g.gate)
+	l.fault(proxy.Throttle("GetConsoleOutput"))
+	l.fault(proxy.Deny("DetachVolume"))
+	rehearse()
+	for range 2 {
+		known := l.soon(func(known Rehearsal) bool { return known.Unanswered != "" })
+		if known.Completed || slices.Contains(known.Answered, "ec2:GetConsoleOutput") || len(known.Problems) != 1 || known.Problems[0].Lacks != "ec2:DetachVolume" {
+			t.Errorf("it shows %+v", known)
+		}
+		for _, permission := range []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume", "ec2:DeleteVolume"} {
+			if !slices.Contains(known.Answered, permission) {
+				t.Errorf("%s has no answer", permission)
+			}
+		}
+		l.pass(rehearseLate)
+		rehearse()
+	}
+	l.proxy.Clear()
+	l.pass(rehearseLate)
 	rehearse()
 	l.soon(func(known Rehearsal) bool { return known.Completed && known.Unanswered == "" })
 }

@@ -94,8 +94,8 @@ func TestFenceHasTwoSteps(t *testing.T) {
 			}
 		}
 	}
-	for _, try := range r.tryInstance(inventory.Instance{ID: "i-1"})[:2] {
-		if err := try(t.Context()); !passed(err) {
+	for _, try := range r.tryReplacement(inventory.Instance{ID: "i-1"}, inventory.Volume{})[:1] {
+		if err := try.call(t.Context()); !passed(err) {
 			t.Error(err)
 		}
 	}

@@ -2,11 +2,16 @@ package topology
 
 import "slices"
 
+// ReplacementPermissions are those without which a member that is taken off its instance does not get to another one.
+func ReplacementPermissions() []string {
+	return []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume"}
+}
+
 // Rehearsal is what dry runs have shown of the permissions for what may have to be done one day.
 type Rehearsal struct {
-	// Completed is false until EC2 has answered the dry runs to their end once: a permission that Lacks does not name may be missing.
+	// Completed is false until EC2 has answered a dry run of each of ReplacementPermissions: one that Lacks does not name may be missing.
 	Completed bool
-	// Unanswered says why the last dry runs did not come to their end, for people; empty otherwise.
+	// Unanswered says why EC2 did not answer the last dry runs, for people; empty otherwise.
 	Unanswered string
 	// Lacks are the permissions that were missing.
 	Lacks []string
@@ -23,7 +28,7 @@ func (r Rehearsal) forbids() Step {
 
 // missing says which permission is missing without which a member does not get to another instance.
 func (r Rehearsal) missing() Step {
-	for _, action := range []string{"ec2:StopInstances", "ec2:DetachVolume", "ec2:AttachVolume"} {
+	for _, action := range ReplacementPermissions() {
 		if slices.Contains(r.Lacks, action) {
 			return waits("the permission " + action + " is missing, see docs/aws.md")
 		}

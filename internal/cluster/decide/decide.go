@@ -139,7 +139,10 @@ func (r *Decider) rehearse(ctx context.Context, s *pass.Pass) {
 			s.Unmet = append(s.Unmet, topology.Finding{Reason: p.Reason, Message: p.Message})
 		}
 	}
-	s.Observed.Rehearsal = topology.Rehearsal{Completed: known.Completed, Unanswered: known.Unanswered}
+	s.Observed.Rehearsal = topology.Rehearsal{Completed: true, Unanswered: known.Unanswered}
+	for _, permission := range topology.ReplacementPermissions() {
+		s.Observed.Rehearsal.Completed = s.Observed.Rehearsal.Completed && slices.Contains(known.Answered, permission)
+	}
 	for _, p := range known.Problems {
 		s.Observed.Rehearsal.Lacks = append(s.Observed.Rehearsal.Lacks, p.Lacks)
 	}

@@ -80,7 +80,7 @@ func (p *provisioning) provisionMember(m *Member) Step {
 	p.volumes.removeLateVolume(m)
 	switch {
 	case m.Ordinal >= p.Replicas && (vol == nil || !p.turns.mayBeNeeded(m)):
-		return Step{} // it is about to be taken away
+		return p.scaling.endWithoutVolume(m, in) // it is about to be taken away
 	case p.turns.downgrading(m) && (vol == nil || !p.turns.mayBeNeeded(m)):
 		return waits("being taken back to MySQL " + p.turns.downgradeVersion(m))
 	case vol == nil:

@@ -76,7 +76,20 @@ func (p *failover) recover() {
 	}
 	if lost := p.plan.Records.Recovering; lost != "" {
 		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for the member with volume " + lost + ", which is being restored"}
+		if !p.recorded(lost) {
+			p.recoveredInVain(lost)
+		}
 	}
+}
+
+// recorded says whether a volume carries the data of a member, by the records.
+func (p *pass) recorded(volumeID string) bool {
+	for _, rec := range p.plan.Records.Members {
+		if rec.VolumeID == volumeID {
+			return true
+		}
+	}
+	return false
 }
 
 // recoveredInVain returns what the cluster waits for when the volume that it was to begin on is lost after it was given the

@@ -98,6 +98,35 @@ func TestARecoveryOutlivesALowerNumberOfReplicas(t *testing.T) {
 	}
 }
 
+// TestASurplusMemberWhoseVolumeIsLostLeavesDuringARestore: there is no primary that could take it away. What was restored into it is lost,
+// and a person is told what to do.
+func TestASurplusMemberWhoseVolumeIsLostLeavesDuringARestore(t *testing.T) {
+	for _, restored := range []string{"vol-orders-0", "vol-orders-2"} {
+		d, o := fresh()
+		d.Replicas, o.Records.Recovering = 2, restored
+		m := o.Members["orders-2"]
+		m.SQL = SQL{Access: AccessSilent}
+		m.Volumes, m.VolumeMissingSince = nil, o.Now.Add(time.Second-volumePatience)
+		if p := pureNext(d, o); len(planned[TerminateInstance](p)) > 0 {
+			t.Fatalf("planned %v before the loss is certain", p.Actions)
+		}
+		m.VolumeMissingSince = o.Now.Add(-volumePatience)
+		p := pureNext(d, o)
+		if ended := planned[TerminateInstance](p); len(ended) != 1 || ended[0].Member != "orders-2" {
+			t.Fatalf("planned %v", p.Actions)
+		}
+		m.Instances[0].State = stateTerminated
+		o.Records = p.Records
+		p = pureNext(d, o)
+		if len(p.Members) != 2 || p.Records.Members["orders-2"].VolumeID != "" {
+			t.Errorf("it does not leave: %+v", p.Members)
+		}
+		if goesOn := restored == "vol-orders-0"; goesOn != (len(planned[Recover](p)) == 1) || goesOn == told(p, v1alpha1.ReasonRecoveryFailed) || goesOn == (p.Waiting.Reason == v1alpha1.ReasonRecoveryFailed) {
+			t.Errorf("restored into %s: planned %v, says %v", restored, p.Actions, p.Degraded)
+		}
+	}
+}
+
 // TestWhatWasRestoredHandsOverAndLeaves: orders-1 was restored, and then a single member is asked for, which is orders-0.
 func TestWhatWasRestoredHandsOverAndLeaves(t *testing.T) {
 	w := newHeir(t, 3, Source{})

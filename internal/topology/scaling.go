@@ -160,6 +160,16 @@ func (p *scaling) lastSnapshot(m *Member, prefix string) Step {
 	return waits("taking the snapshot that is kept")
 }
 
+// endWithoutVolume ends the instance of a member that spec.replicas does not ask for, if its volume is lost before the cluster was restored, and
+// returns what it waits for: no primary takes it away, and there may never be one.
+func (p *scaling) endWithoutVolume(m *Member, in *Instance) Step {
+	if in == nil || !p.recovering() || !p.volumeLost(m) || !p.CloudReachable {
+		return Step{}
+	}
+	p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
+	return waits("ending instance " + in.ID + ", whose volume is gone")
+}
+
 // nothingLeft says whether EC2 shows nothing of a member any more.
 func (st *state) nothingLeft(m *Member) bool {
 	return !slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State != stateTerminated }) &&
@@ -177,7 +187,7 @@ func (p *scaling) dropAbsent() {
 		case p.plan.Records.Rolling == name:
 			p.turns.forgetMember(m)
 			p.turns.endRolling(true)
-		case p.volumeLost(m) && !p.turns.mayBeNeeded(m):
+		case p.volumeLost(m) && (p.recovering() || !p.turns.mayBeNeeded(m)):
 			p.turns.forgetMember(m) // lost, or noted once more by an operator that saw it late
 		}
 		if p.plan.Records.Members[name].VolumeID == "" {

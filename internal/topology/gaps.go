@@ -24,9 +24,11 @@ func (g Gap) found() bool { return g.Why != "" }
 // looseApplier is the variable with which an applier passes over rows that are missing, or there already.
 const looseApplier = "replica_exec_mode"
 
-// leavesOut says how a member's applier treats what it receives otherwise than the source did.
-func (m *Member) leavesOut() []string {
-	if m.SQL.Replication == nil {
+// leavesOut says how a member's applier treats what it receives otherwise than the source did. The member that led last, by the records and
+// its own row, received nothing from another since: what somebody else's server sends it changes what it holds, and not what its GTIDs say.
+func (r ClusterRecord) leavesOut(m *Member) []string {
+	own := m.SQL.Membership
+	if m.SQL.Replication == nil || own != nil && own.Primary == m.Name && r.ledLast(m.Name) {
 		return nil
 	}
 	why := m.SQL.Replication.Filters
@@ -61,7 +63,7 @@ func (r ClusterRecord) inDoubt(m *Member) bool { return r.doubted(m).Doubt }
 // gap returns the gap of a member, which it has had or gets now.
 func (r ClusterRecord) gap(m *Member) Gap {
 	rec := r.Members[m.Name]
-	if why := m.leavesOut(); len(why) > 0 && (!rec.Gap.found() || rec.Gap.Doubt) {
+	if why := r.leavesOut(m); len(why) > 0 && (!rec.Gap.found() || rec.Gap.Doubt) {
 		return Gap{Why: strings.Join(why, ", "), After: m.lastClone(), Volume: rec.Volume}
 	}
 	return rec.Gap
@@ -104,7 +106,7 @@ func (p *pass) recordGaps() {
 		if AnyWritable(&p.Observed) {
 			gap = p.plan.Records.doubted(m)
 		}
-		if len(m.leavesOut()) == 0 && (m.clonedAfter(gap.After) || rec.Volume != gap.Volume) {
+		if len(p.plan.Records.leavesOut(m)) == 0 && (m.clonedAfter(gap.After) || rec.Volume != gap.Volume) {
 			gap = Gap{}
 		}
 		if m.verified() && !m.cloning() && gap != rec.Gap {

@@ -101,6 +101,42 @@ func TestGapKeepsFromLeading(t *testing.T) {
 	}
 }
 
+// TestALeaderHasNoGap: a channel by which it receives from a server of somebody else says nothing of the members' data. Whoever follows another
+// member since has one, whatever the row says that it got through its filter.
+func TestALeaderHasNoGap(t *testing.T) {
+	for name, row := range map[string]struct {
+		changed func(*scene)
+		gap     bool
+	}{
+		"it leads":                         {func(*scene) {}, false},
+		"it was started again":             {func(s *scene) { s.member(0).SQL.Writable = false }, false},
+		"another leads since":              {func(s *scene) { s.observed.Records.recordLeader(s.member(1), 6) }, true},
+		"nobody knows who led last":        {func(s *scene) { s.observed.Records.LeaderDoubted = true }, true},
+		"its row names another":            {func(s *scene) { s.member(0).SQL.Membership.Primary = "orders-1" }, true},
+		"it passes over what does not fit": {func(s *scene) { s.member(0).SQL.Drifted = map[string]string{looseApplier: "STRICT"} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.member(0).SQL.Replication = &Replication{SourceHost: "192.0.2.1", IOState: ioOff, Tampering: mysql.Tampering{Filters: []string{"Replicate_Ignore_DB is shop"}}}
+			row.changed(s)
+			p := pureNext(s.desired, s.observed)
+			if gap := p.Records.Members["orders-0"].Gap; gap.found() != row.gap {
+				t.Errorf("it has the gap %+v", gap)
+			}
+		})
+	}
+	alone := newScene()
+	alone.desired.Replicas = 1
+	alone.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}})
+	delete(alone.observed.Members, "orders-1")
+	delete(alone.observed.Members, "orders-2")
+	m := alone.member(0)
+	m.SQL.Writable, m.SQL.Replication = false, &Replication{SourceHost: "192.0.2.1", IOState: ioOff, Tampering: mysql.Tampering{Filters: []string{"Replicate_Ignore_DB is shop"}}}
+	if p, actions := alone.plan(); !strings.Contains(actions, "promote orders-0") {
+		t.Errorf("the only member is not opened again: planned %q, says %v", actions, p.Degraded)
+	}
+}
+
 // TestChangedReplicationIsRestored: an option that somebody changed of a channel is set again, and another channel is removed.
 func TestChangedReplicationIsRestored(t *testing.T) {
 	for want, tampering := range map[string]mysql.Tampering{

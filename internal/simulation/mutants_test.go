@@ -616,6 +616,13 @@ var mutants = []mutant{
 		new:  "",
 	},
 	{
+		name: "the other server_id of a voter is forgotten",
+		unit: "internal/topology TestADiskCountsOnce",
+		file: commitsFile,
+		old:  "		h.departed += changed(h.misnumbered, misnumbered)\n",
+		new:  "",
+	},
+	{
 		name: "the wait count is lowered wherever it is set",
 		open: true,
 		file: shell + "sourcewait.go",

@@ -31,15 +31,21 @@ type CommitHistory struct {
 	closed    []string  // the servers that the last one saw before they take writes
 	unwatched time.Time // see Exposure.Unwatched
 
-	strangers []Stranger // those of the last observation
-	departed  int        // see Exposure.Departed
-	binlog    *gtid.Set  // see Exposure.Binlog
-	offTimes  int
-	counted   bool      // offTimes is known
-	clean     bool      // the last observation found no exposure
-	mustHold  *gtid.Set // see Exposure
-	past      Cause     // see Exposure.Past
-	fenced    bool      // the past one was fenced
+	acknowledgedBesides
+	departed int       // see Exposure.Departed
+	binlog   *gtid.Set // see Exposure.Binlog
+	offTimes int
+	counted  bool      // offTimes is known
+	clean    bool      // the last observation found no exposure
+	mustHold *gtid.Set // see Exposure
+	past     Cause     // see Exposure.Past
+	fenced   bool      // the past one was fenced
+}
+
+// acknowledgedBesides is who acknowledged in the last observation besides voters under their own server_ids.
+type acknowledgedBesides struct {
+	strangers   []Stranger
+	misnumbered []string // the voters with another server_id
 }
 
 // observedServer is the primary that is observed.
@@ -90,8 +96,8 @@ type Exposure struct {
 	// Unwatched is when a primary was found, or missed, that nobody had observed before: what it did until then is not known. Zero
 	// once enough voters hold what it had committed.
 	Unwatched time.Time
-	// Departed is how many of those that have left may have acknowledged what voters do not hold yet. Commits wait for so many
-	// acknowledgements more.
+	// Departed is how many of those that have left, and of the server_ids that voters had, may have acknowledged what voters do not hold
+	// yet. Commits wait for so many acknowledgements more.
 	Departed int
 }
 
@@ -292,8 +298,8 @@ func (h *CommitHistory) exposure(primary *Member, o *Observed) Exposure {
 // does not count at the moment may hold it.
 func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
 	row, first, last := primary.SQL.Membership, h.looks[0], h.looks[1]
-	if m := row.misnumbered(o.Members); m != nil {
-		return Cause{CauseNotKept, m.Name + " has another member's server_id, or had: a replica drops what bears its own, and acknowledges it"}
+	if found := row.misnumbered(o.Members); len(found) > 0 {
+		return Cause{CauseNotKept, found[0] + " has another member's server_id, or had: a replica drops what bears its own, and acknowledges it"}
 	}
 	kept := func(set gtid.Set) bool {
 		return set.IsEmpty() || row.mayHold(primary, o.Members, set, last.at) >= row.WaitCount()
@@ -308,14 +314,12 @@ func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
 	return Cause{}
 }
 
-// misnumbered returns a voter whose server_id somebody changed, and that acknowledges or leads; nil for none.
-func (m Membership) misnumbered(members map[string]*Member) *Member {
-	for _, name := range m.Voters {
-		if v := members[name]; counts(v) && v.drifted(mysql.ServerID) && (v.SQL.Writable || v.SQL.SemiSync.ReplicaActive) {
-			return v
-		}
-	}
-	return nil
+// misnumbered returns the voters whose server_id somebody changed, and that acknowledge or lead.
+func (m Membership) misnumbered(members map[string]*Member) []string {
+	return slices.DeleteFunc(slices.Clone(m.Voters), func(name string) bool {
+		v := members[name]
+		return !counts(v) || !v.drifted(mysql.ServerID) || !v.SQL.Writable && !v.SQL.SemiSync.ReplicaActive
+	})
 }
 
 // mayHold counts the voters besides a primary that hold a set of transactions, or may: those that are not reached, and those that were asked
@@ -351,7 +355,7 @@ func (m *Member) exposed(departed int, voteless ...string) Cause {
 	case s.WaitCount < row.WaitCount()+foreign && len(voteless) > 0:
 		return Cause{CauseStranger, "a member acknowledges that has no vote: " + voteless[0]}
 	case s.WaitCount < row.WaitCount()+foreign && len(s.Strangers) == 0:
-		return Cause{CauseStranger, "replicas have acknowledged that are no members"}
+		return Cause{CauseStranger, "replicas have acknowledged that are no members, or a member under another server_id"}
 	case s.WaitCount < row.WaitCount()+foreign:
 		return Cause{CauseStranger, "a replica acknowledges that is no member: " + s.Strangers[0].Account}
 	}
@@ -378,19 +382,24 @@ func voteless(primary *Member, members map[string]*Member) []string {
 
 // recordStrangers remembers which replicas that are no members acknowledge, and how many have left whose acknowledgements still count
 // for something: until enough voters hold all that those can have received. One that connects again may acknowledge under
-// another server_id, by which MySQL tells them apart, and counts as another. Who left before the first observation shows in the
-// wait count alone.
+// another server_id, by which MySQL tells them apart, and counts as another. So does a voter whose server_id changes, where commits wait for
+// another one besides. Who left before the first observation shows in the wait count alone.
 func (h *CommitHistory) recordStrangers(primary *Member, members map[string]*Member) {
 	s, row := primary.SQL.SemiSync, newestRow(primary, members)
+	var misnumbered []string
+	if row != nil && row.WaitCount() > 1 {
+		misnumbered = row.misnumbered(members)
+	}
 	first := h.binlog == nil
-	if first || !slices.Equal(h.strangers, s.Strangers) {
+	if first || !slices.Equal(h.strangers, s.Strangers) || !slices.Equal(h.misnumbered, misnumbered) {
+		h.departed += changed(h.misnumbered, misnumbered)
 		for _, known := range h.strangers {
 			if !slices.Contains(s.Strangers, known) {
 				h.departed++
 			}
 		}
 		all := primary.SQL.Executed.Union(primary.SQL.Waiting)
-		h.strangers, h.binlog = s.Strangers, &all
+		h.acknowledgedBesides, h.binlog = acknowledgedBesides{s.Strangers, misnumbered}, &all
 	}
 	left := h.binlog.Intersect(primary.SQL.Executed.Union(primary.SQL.Waiting)) // without what was rolled back
 	h.binlog = &left
@@ -400,11 +409,22 @@ func (h *CommitHistory) recordStrangers(primary *Member, members map[string]*Mem
 	}
 	wait := max(row.WaitCount(), primary.SQL.Membership.WaitCount())
 	if first && wait > 0 {
-		h.departed = max(0, s.WaitCount-wait-len(s.Strangers))
+		h.departed = max(h.departed, s.WaitCount-wait-len(s.Strangers))
 	}
 	if wait > 0 && row.holders(primary, members, h.binlog.Subtract(primary.SQL.Purged)) >= wait {
 		h.departed = 0
 	}
+}
+
+// changed counts what is in one of two lists alone.
+func changed(before, now []string) int {
+	both := 0
+	for _, name := range now {
+		if slices.Contains(before, name) {
+			both++
+		}
+	}
+	return len(before) + len(now) - 2*both
 }
 
 // drifted says whether somebody changed a variable of a running server.

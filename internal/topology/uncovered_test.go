@@ -454,6 +454,44 @@ func TestTheDepartedAreRemembered(t *testing.T) {
 	}
 }
 
+// TestADiskCountsOnce: MySQL counts acknowledgements by server_id, so that those of a voter that had two count twice until enough others hold
+// what it acknowledged. Where commits wait for a single one, its disk is enough.
+func TestADiskCountsOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		w        int
+		changed  []bool // whether its server_id is another, pass by pass
+		held     bool   // by as many voters as commits wait for, in the end
+		departed int
+	}{
+		"it stays":                        {2, []bool{false, false}, false, 0},
+		"it was another at first":         {2, []bool{true, true}, false, 1},
+		"it is another":                   {2, []bool{false, true}, false, 1},
+		"it was another, and is put back": {2, []bool{false, true, false}, false, 2},
+		"others hold all since":           {2, []bool{false, true, false}, true, 0},
+		"one acknowledgement is enough":   {1, []bool{false, true, false}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			var s *scene
+			for i, changed := range row.changed {
+				s = newScene()
+				s.observed.Now = s.observed.Now.Add(time.Duration(i) * time.Second)
+				s.member(0).SQL.Membership.W, s.member(0).SQL.SemiSync.WaitCount, s.member(0).SQL.Waiting = row.w, row.w, trx(0, 99)
+				if changed {
+					s.member(2).SQL.Drifted = map[string]string{mysql.ServerID: "19"}
+				}
+				if row.held && i == len(row.changed)-1 {
+					s.member(1).SQL.Replication.Retrieved, s.member(2).SQL.Replication.Retrieved = trx(0, 99), trx(0, 99)
+				}
+				h.Record(&s.observed)
+			}
+			if n := s.observed.Exposure.Departed; n != row.departed {
+				t.Errorf("%d are waited for besides, want %d", n, row.departed)
+			}
+		})
+	}
+}
+
 // TestStrangersAreOutwaited: a replica that is no member never stands in for a voter.
 func TestStrangersAreOutwaited(t *testing.T) {
 	const raise, lower = "let orders-0 wait for 1 acknowledgements", "let orders-0 wait for no more than 1 acknowledgements"

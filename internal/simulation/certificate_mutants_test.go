@@ -149,6 +149,13 @@ var certificateMutants = []mutant{
 		new:  "	case p.endWrites()",
 	},
 	{
+		name: "a cluster goes to sleep although its memories alone prove a primary",
+		unit: "internal/topology TestHibernationEndsNoMemoryThatAloneProvesAPrimary",
+		file: "internal/topology/next.go",
+		old:  "	case d.Hibernate && p.removal.mayHibernate():",
+		new:  "	case d.Hibernate:",
+	},
+	{
 		name: "a hand-over that came to nothing is not taken back",
 		unit: "internal/topology TestPromotedLeaderIsPassedOver",
 		file: failoverFile,

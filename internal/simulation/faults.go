@@ -341,12 +341,11 @@ func (w *world) heal() {
 // sleepTime is within which a cluster that is to hibernate has no instances after the faults stop.
 const sleepTime = 10 * minute
 
-// sleepFirst wakes a cluster that is to hibernate once it has no instances; at once when a volume was lost, because without a primary its
-// sleep ends the memories of those that alone hold what was acknowledged.
+// sleepFirst wakes a cluster that is to hibernate once it has no instances.
 func sleepFirst(w *world) {
 	left := slices.ContainsFunc(w.cloud.instances, func(in *instance) bool { return in.State != terminated })
 	switch {
-	case !w.desired.Hibernate || w.desired.Deleting || w.shape.volumesLost > 0:
+	case !w.desired.Hibernate || w.desired.Deleting:
 		w.desired.Hibernate = false
 	case left && w.now-w.healed > sleepTime:
 		w.fail(sleepless, "%ds after the faults stopped: waiting for %q, %v", (w.now-w.healed)/second, w.plan.Waiting.Message, w.plan.Degraded)

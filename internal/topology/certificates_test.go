@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // remember has every member's row say that these members acknowledge from the memory in which they run.
@@ -289,6 +291,65 @@ func TestHibernationLeavesMemory(t *testing.T) {
 			_, actions := s.plan()
 			if !strings.Contains(actions, row.want) || strings.Contains(actions, row.not) {
 				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}
+
+// TestHibernationEndsNoMemoryThatAloneProvesAPrimary: without a primary a member is promoted first.
+func TestHibernationEndsNoMemoryThatAloneProvesAPrimary(t *testing.T) {
+	const missing = "hibernates once a primary leads"
+	volumeLost := func(s *scene) {
+		s.lose(0)
+		s.io(ioOff, 1, 2)
+		s.member(0).Volumes, s.member(0).VolumeMissingSince = nil, s.observed.Now.Add(-volumePatience)
+	}
+	for name, row := range map[string]struct {
+		happened                 func(s *scene)
+		want, not, waiting, says string
+	}{
+		"the primary's volume is lost":      {volumeLost, "promote orders-1", "terminate", missing, ""},
+		"it is lost, and a replica is away": {func(s *scene) { volumeLost(s); s.lose(2) }, "", "terminate", missing, v1alpha1.AnnotationAcceptLoss},
+		"a person gives it up": {func(s *scene) {
+			volumeLost(s)
+			s.down(2*time.Minute, 0, 2)
+			s.desired.AcceptLoss = 5
+		}, "promote orders-1", "terminate", missing, ""},
+		"the primary is lost, and EC2 still shows its volume": {func(s *scene) { s.lose(0); s.io(ioOff, 1, 2) }, "promote orders-1", "terminate", missing, ""},
+		"its instance has ended, and its volume is there": {func(s *scene) {
+			s.lose(0)
+			s.member(0).Instances[0].State = stateShuttingDown
+		}, "terminate instance i-1", "promote", "", ""},
+		"nobody remembers anything": {func(s *scene) { volumeLost(s); s.restarted(1); s.restarted(2) }, "terminate instance i-1", "promote", "", ""},
+		"all acknowledge from disk": {func(s *scene) { volumeLost(s); s.forget(0, 1, 2) }, "terminate instance i-1", "promote", "", ""},
+		"another leads since, and has written a row": {func(s *scene) {
+			volumeLost(s)
+			s.io(ioOn, 2)
+			s.member(1).SQL.Replication, s.member(1).SQL.Writable = nil, true
+			row := s.member(1).SQL.Membership.LedBy(s.member(1))
+			row.Epoch++
+			s.voters(row)
+			s.observed.Records.recordLeader(s.member(1), row.Epoch)
+		}, "demote orders-1", "terminate", "", ""},
+		"a replica's volume is lost": {func(s *scene) {
+			s.lose(2)
+			s.member(2).Volumes = nil
+		}, "record that orders-0 holds all that it acknowledged", "terminate", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.desired.AckFromMemory, s.desired.Hibernate, s.observed.CloudReachable = true, true, true
+			s.remember(0, 1, 2)
+			row.happened(s)
+			p, actions := s.plan()
+			if !strings.Contains(actions, row.want) || strings.Contains(actions, row.not) {
+				t.Errorf("planned %q", actions)
+			}
+			if !strings.Contains(p.Waiting.Message, row.waiting) || row.waiting == "" && strings.Contains(p.Waiting.Message, missing) {
+				t.Errorf("waits for %q", p.Waiting.Message)
+			}
+			if row.says != "" && !slices.ContainsFunc(p.Degraded, func(f Finding) bool { return strings.Contains(f.Message, row.says) }) {
+				t.Errorf("says %v", p.Degraded)
 			}
 		})
 	}

@@ -2,6 +2,8 @@ package topology
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -37,6 +39,31 @@ func (p *removal) hibernate() {
 		p.waitAtMost(waitEC2)
 		p.endInstances()
 	}
+}
+
+// mayHibernate says whether a primary can be proven when the cluster wakes. The sleep ends all memories: where a voter has in its memory alone
+// what it acknowledged, and no disk is known to hold all of it, a primary has to lead first.
+func (p *removal) mayHibernate() bool {
+	row := p.newestMembership()
+	if row == nil || p.diskProves(*row) {
+		return true
+	}
+	remember := slices.DeleteFunc(row.electorate(), func(name string) bool {
+		m := p.Members[name]
+		return !counts(m) || row.Memory[name] == "" || !m.certified(*row)
+	})
+	if len(remember) == 0 {
+		return true
+	}
+	p.plan.Waiting = Finding{v1alpha1.ReasonHibernated, fmt.Sprintf("the cluster hibernates once a primary leads; until then %s must keep running, which have in memory alone what they acknowledged", strings.Join(remember, ", "))}
+	return false
+}
+
+// diskProves says whether the disk is there of the member that led last and has written a row since: all that was acknowledged is on it. One
+// whose instance runs has to answer, because EC2's lists are late in showing that its volume is lost.
+func (p *removal) diskProves(row Membership) bool {
+	leader, rec := p.Members[row.Primary], p.Records
+	return leader != nil && leader.volume() != nil && (leader.verified() || !leader.running()) && rec.ledLast(leader.Name) && (rec.Leader == "" || rec.inTerm(row))
 }
 
 // leaveMemory has the voters that keep up acknowledge from disk, because their memory ends with their instances, and says whether one does

@@ -59,7 +59,7 @@ func Next(d Desired, o Observed) Plan {
 	switch {
 	case d.Deleting:
 		p.removal.delete()
-	case d.Hibernate:
+	case d.Hibernate && p.removal.mayHibernate():
 		p.removal.hibernate()
 	default:
 		p.provisioning.provision()

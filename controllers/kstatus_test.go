@@ -1,9 +1,12 @@
 package controllers
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -106,7 +109,7 @@ func TestASpecThatCannotBeServedHasFailed(t *testing.T) {
 	}
 }
 
-// TestABackupHasConditions once the operator has seen what a pod wrote.
+// TestABackupHasConditions once the operator has seen what a pod wrote, of the backup and of its verification.
 func TestABackupHasConditions(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -131,4 +134,26 @@ func TestABackupHasConditions(t *testing.T) {
 		})
 		says(end.want)
 	}
+	verified := func(v v1alpha1.VerificationStatus, want status.Status, ready, words string) {
+		t.Helper()
+		v.At = metav1.Now()
+		s.report("good", func(st *v1alpha1.MySQLBackupStatus) { st.Verification = &v })
+		b := s.look("good")
+		is, err := kstatus.Of(b)
+		c := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionReady)
+		stalled := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionStalled)
+		said := c.Message
+		if stalled != nil {
+			said = stalled.Message
+		}
+		if must(t, err); is != want || string(c.Status)+"/"+c.Reason != ready || !strings.Contains(said, words) {
+			t.Errorf("after a verification that said %s it is %s: %+v", v.Reason, is, b.Status.Conditions)
+		}
+	}
+	refuted := v1alpha1.VerificationStatus{Result: v1alpha1.VerificationFailed, Reason: v1alpha1.BackupReasonDamaged, Message: "a bit is another"}
+	verified(refuted, status.FailedStatus, "False/VerificationFailed", "Damaged: a bit is another")
+	tooOld := v1alpha1.VerificationStatus{Result: v1alpha1.VerificationFailed, Reason: v1alpha1.BackupReasonTooOld, Message: "it is of last week"}
+	verified(tooOld, status.CurrentStatus, "True/Completed", "TooOld: it is of last week")
+	verified(refuted, status.FailedStatus, "False/VerificationFailed", "Damaged: a bit is another")
+	verified(v1alpha1.VerificationStatus{Result: v1alpha1.VerificationPassed}, status.CurrentStatus, "True/Completed", "can be restored")
 }

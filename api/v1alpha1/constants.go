@@ -161,12 +161,12 @@ const (
 	// ConditionAvailable: a real write through the primary Service succeeded in the last 5 seconds.
 	ConditionAvailable = "Available"
 	// ConditionReady: the phase is Ready and the cluster is Available. It is not there while the cluster hibernates: nothing is Ready then,
-	// and nothing is waited for. Of a MySQLBackup: it is completed.
+	// and nothing is waited for. Of a MySQLBackup: it is completed, and no verification has refuted it.
 	ConditionReady = "Ready"
 	// ConditionReconciling: what the spec asks for is not all done yet. It is there only while it is True, for tools that know kstatus.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled: what the spec asks for is not done until a person changes the spec, or what the message names. It is there only
-	// while it is True, for tools that know kstatus. Of a MySQLBackup: it failed.
+	// while it is True, for tools that know kstatus. Of a MySQLBackup: it failed, or a verification refuted it.
 	ConditionStalled = "Stalled"
 	// ConditionProgressing: the operator is working towards the spec; the message says on what, or what it waits for.
 	ConditionProgressing = "Progressing"

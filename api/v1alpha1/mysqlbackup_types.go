@@ -241,6 +241,7 @@ type BackupProgress struct {
 // +kubebuilder:printcolumn:name=Cluster,type=string,JSONPath=`.spec.clusterName`,description="What is backed up"
 // +kubebuilder:printcolumn:name=Method,type=string,JSONPath=`.spec.method`,description="Dump or Snapshot"
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="How far it is"
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether it is complete and no verification has refuted it"
 // +kubebuilder:printcolumn:name=Size,type=string,JSONPath=`.status.size`,description="How much is stored"
 // +kubebuilder:printcolumn:name=Duration,type=string,JSONPath=`.status.duration`,description="How long it took"
 // +kubebuilder:printcolumn:name=Verified,type=date,JSONPath=`.status.verifiedAt`,description="When it was last restored and found whole"

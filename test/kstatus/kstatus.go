@@ -120,16 +120,17 @@ func (c *Checker) phase(o *v1alpha1.MySQLCluster) string {
 	return ""
 }
 
-// ended is what kstatus should say of a backup that has ended.
-var ended = map[v1alpha1.BackupPhase]status.Status{v1alpha1.BackupCompleted: status.CurrentStatus, v1alpha1.BackupFailed: status.FailedStatus}
-
-// backup says what is wrong with a backup's conditions. A pod writes the phase, and the operator the conditions after it: until then the
-// backup is under way.
+// backup says what is wrong with a backup's conditions. Pods write the phase and the verification, and the operator the conditions after
+// them: the reason of Ready says what it saw.
 func backup(o *v1alpha1.MySQLBackup, is status.Status) string {
 	want, known := generic(o, o.Status.ObservedGeneration, nil)
-	ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
-	if how, over := ended[o.Status.Phase]; over && !known && ready != nil && ready.Reason == string(o.Status.Phase) {
-		want = how
+	if ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady); !known && ready != nil && o.Done() {
+		switch ready.Reason {
+		case string(v1alpha1.BackupCompleted):
+			want = status.CurrentStatus
+		case string(v1alpha1.BackupFailed), v1alpha1.ReasonVerificationFailed:
+			want = status.FailedStatus
+		}
 	}
 	if is != want {
 		return fmt.Sprintf("it should be %s: %s", want, describe(o.Generation, o.Status.ObservedGeneration, string(o.Status.Phase), o.Status.Conditions))

@@ -26,6 +26,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/release"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -35,9 +36,26 @@ func TestMachinesComeUpAndGoAgain(t *testing.T) {
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	w.oneOfEach(3)
+	led := func() int {
+		var slice discoveryv1.EndpointSlice
+		if !w.exists("orders", &slice) {
+			t.Fatal("there is no EndpointSlice")
+		}
+		return len(slice.Endpoints)
+	}
+	s := w.seen(o)
+	must(t, o.identities.Identify(t.Context(), s))
+	s.Plan = topology.Plan{Primary: "orders-0", Members: []topology.View{{Name: "orders-0", Address: "10.0.0.1", InService: true, Role: v1alpha1.RolePrimary}}}
+	must(t, o.publisher.Publish(t.Context(), s))
+	if led() != 1 {
+		t.Errorf("clients are led to %d members", led())
+	}
 	w.delete()
 	w.drive(o, patience, w.gone)
 	w.nothing(0) // never initialised: there is nothing to take a snapshot of
+	if led() != 0 {
+		t.Errorf("clients are led to the addresses of %d terminated instances", led())
+	}
 }
 
 func TestDeletionInEveryStepLeavesNothing(t *testing.T) {

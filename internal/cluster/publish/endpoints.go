@@ -54,6 +54,39 @@ func (r *Publisher) show(ctx context.Context, s *pass.Pass) error {
 	return errors.Join(failed...)
 }
 
+// withdraw takes the endpoints of a cluster that is being deleted away, from the pass on that asks EC2 to stop or terminate its instances:
+// EC2 may give a terminated instance's address to somebody else. The archive's pod reads from the primary through its Service, and ends
+// before that. What Kubernetes has removed already is not made again.
+func (r *Publisher) withdraw(ctx context.Context, s *pass.Pass) error {
+	if s.Backup.ArchiveEnds || !s.Observed.CloudReachable {
+		return nil
+	}
+	var failed []error
+	for _, slice := range resources.EndpointSlices(s.Cluster, nil) {
+		_, err := r.Objects.Aside(s, "EndpointSlice "+*slice.Name, slice, func() error { return r.emptySlice(ctx, s, *slice.Name) })
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// emptySlice removes the endpoints of an EndpointSlice that is there and the cluster's.
+func (r *Publisher) emptySlice(ctx context.Context, s *pass.Pass, name string) error {
+	var slice discoveryv1.EndpointSlice
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &slice); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !pass.OwnedBy(&slice, s.Cluster) || len(slice.Endpoints) == 0 {
+		return nil
+	}
+	before := slice.DeepCopy()
+	slice.Endpoints = []discoveryv1.Endpoint{}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, &slice, patch, client.FieldOwner(v1alpha1.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("empty EndpointSlice %s: %w", name, err)
+	}
+	return nil
+}
+
 // applyService writes a Service, and takes away what somebody else has added to it that sends clients elsewhere: what another manager
 // of fields adds an apply leaves alone.
 func (r *Publisher) applyService(ctx context.Context, s *pass.Pass, service *corev1ac.ServiceApplyConfiguration) error {

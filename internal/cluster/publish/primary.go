@@ -19,7 +19,7 @@ const showLimit = 2 * time.Second
 func (r *Publisher) Publish(ctx context.Context, s *pass.Pass) error {
 	if s.Deleting() {
 		r.Prober.Forget(s.UID())
-		return nil
+		return r.withdraw(ctx, s)
 	}
 	err := r.show(ctx, s)
 	if s.Result.Published && s.Plan.Primary != "" {

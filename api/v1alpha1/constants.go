@@ -273,6 +273,8 @@ const (
 	ReasonBackupsPaused = "BackupsPaused"
 	// ReasonHibernated: spec.hibernate is set.
 	ReasonHibernated = "Hibernated"
+	// ReasonWaking: no write has succeeded since the cluster hibernated.
+	ReasonWaking = "Waking"
 	// ReasonCoolDown: the primary does not answer, but another was replaced moments ago; it is given longer to return.
 	ReasonCoolDown = "CoolDown"
 	// ReasonCommitsUncovered: the primary may have answered commits that no voter holds, because somebody changed a setting or a

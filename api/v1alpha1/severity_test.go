@@ -15,7 +15,7 @@ var otherConditions = []string{
 	ReasonProvisioning, ReasonBootstrapping, ReasonReplicating, ReasonStable, ReasonAllMembersReady, ReasonMembersNotReady, ReasonWriteSucceeded,
 	ReasonNotProbed, ReasonHealthy, ReasonCloudAnswered, ReasonAbandoned, ReasonRecovered, ReasonArchiving, ReasonArchiveStarting, ReasonArchiveBehind,
 	ReasonArchiveGap, ReasonArchiveBaseNeeded, ReasonArchiveUnread, ReasonArchiveTimeAhead, ReasonBackupSucceeded, ReasonBackupFailed, ReasonBackupVanished, ReasonBackupOverdue,
-	ReasonVerificationFailed, ReasonVerificationOverdue, ReasonNoBackupYet, ReasonBackupDue, ReasonBackupsPaused, ReasonHibernated, ReasonRolling, ReasonCoolDown,
+	ReasonVerificationFailed, ReasonVerificationOverdue, ReasonNoBackupYet, ReasonBackupDue, ReasonBackupsPaused, ReasonHibernated, ReasonWaking, ReasonRolling, ReasonCoolDown,
 	ReasonMemberRebuilt, ReasonRebuildRefused, ReasonLossAccepted, ReasonLossRefused,
 }
 

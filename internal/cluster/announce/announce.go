@@ -166,7 +166,7 @@ var conditionEvents = map[string]conditionEvent{
 }
 
 // wanted are the reasons of what a person asked for: no Warning reports it.
-var wanted = []string{v1alpha1.ReasonHibernated, v1alpha1.ReasonDeleting}
+var wanted = []string{v1alpha1.ReasonHibernated, v1alpha1.ReasonWaking, v1alpha1.ReasonDeleting}
 
 // conditionChange sends the event of a condition that changed. A condition that is new and good needs none.
 func (r *Announcer) conditionChange(c *v1alpha1.MySQLCluster, was []metav1.Condition, condition string, e conditionEvent) {

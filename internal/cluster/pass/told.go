@@ -60,6 +60,4 @@ type Writes struct {
 	// Due is when a write should have succeeded and none has since: the last one that did, or when the cluster had to take some.
 	// Zero while it does not have to: it is being deleted, hibernates, wakes, or never had a primary.
 	Due time.Time
-	// Waking is true from hibernation on until the first write succeeds.
-	Waking bool
 }

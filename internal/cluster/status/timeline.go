@@ -47,7 +47,7 @@ func askedToPause(s *pass.Pass, primary string) bool {
 	of := func(rec topology.ClusterRecord) bool {
 		return rec.Rolling == primary || slices.Contains(rec.Restarts.Members, primary)
 	}
-	return s.Cache.Told.Writes.Waking || primary != "" && s.Desired.Replicas == 1 && (of(s.Observed.Records) || of(s.Plan.Records))
+	return waking(s) || primary != "" && s.Desired.Replicas == 1 && (of(s.Observed.Records) || of(s.Plan.Records))
 }
 
 // owed is the last promotion with what status does not report yet: that commits may be lost which other members than the primary

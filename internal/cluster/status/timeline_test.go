@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -70,6 +71,9 @@ func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 func TestThePrimaryOpenedAgain(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	restarts := topology.RolloutProgress{Members: []string{"orders-0"}, Since: began.Unix()}
+	asleep := func(s *pass.Pass) {
+		s.Cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHibernated}}
+	}
 	for name, row := range map[string]struct {
 		to       string
 		replicas int
@@ -82,8 +86,8 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 		"after a restart that was asked for":           {"orders-0", 1, func(s *pass.Pass) { s.Observed.Records.Restarts = restarts }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
 		"on another instance that was asked for":       {"orders-0", 1, func(s *pass.Pass) { s.Plan.Records.Rolling = "orders-0" }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
 		"while the members are restarted in turn":      {"orders-0", 3, func(s *pass.Pass) { s.Observed.Records.Restarts = restarts }, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
-		"after hibernation":                            {"orders-0", 3, func(s *pass.Pass) { s.Cache.Told.Writes.Waking = true }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
-		"another member, after hibernation":            {"orders-1", 3, func(s *pass.Pass) { s.Cache.Told.Writes.Waking = true }, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
+		"after hibernation":                            {"orders-0", 3, asleep, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"another member, after hibernation":            {"orders-1", 3, asleep, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
 		"another member, of a primary that is unknown": {"orders-1", 3, func(s *pass.Pass) { s.Plan.Membership = nil }, "Failover", "Warning Failover Failed over from - to orders-1 in"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,8 @@ type evidence struct {
 	now time.Time
 	// planned is true when the pass came to a plan: then primary and waiting are what it says.
 	planned, deleting, hibernates bool
+	// waking is true from hibernation on until the first write succeeds.
+	waking bool
 	// service is the name of the primary Service.
 	service string
 	// primary takes writes; empty for none. waiting says what it waits for.
@@ -73,6 +75,8 @@ func (e evidence) available() metav1.Condition {
 		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
 	case e.probe.Probed && e.now.Sub(e.probe.LastSuccess) <= probe.ProbeFresh:
 		return is(metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
+	case e.waking:
+		return is(metav1.ConditionFalse, v1alpha1.ReasonWaking, "the cluster wakes from hibernation, and no write has succeeded yet")
 	case e.planned && e.primary == "":
 		return is(metav1.ConditionFalse, v1alpha1.ReasonNoPrimary, e.noPrimary())
 	case e.probe.Probed:
@@ -129,10 +133,11 @@ func (e evidence) counts(v verdict) time.Duration {
 
 // evidence gathers what a pass knows when it ends.
 func (r *Reporter) evidence(s *pass.Pass, problems []topology.Finding) evidence {
+	wrote := r.Prober.Status(s.UID())
 	return evidence{
-		now: r.Clock.Now(), planned: s.Planned, deleting: s.Deleting(), hibernates: s.Cluster.Spec.Hibernate,
+		now: r.Clock.Now(), planned: s.Planned, deleting: s.Deleting(), hibernates: s.Cluster.Spec.Hibernate, waking: waking(s) && wrote.LastSuccess.IsZero(),
 		service: resources.NamesOf(s.Cluster.Name).Primary, primary: s.Plan.Primary, waiting: s.Plan.Waiting.Message,
-		probe: r.Prober.Status(s.UID()), since: s.Cache.Told.Writes.Since, due: s.Cache.Told.Writes.Due, problems: problems,
+		probe: wrote, since: s.Cache.Told.Writes.Since, due: s.Cache.Told.Writes.Due, problems: problems,
 		before: meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionAvailable),
 	}
 }
@@ -144,14 +149,12 @@ func (r *Reporter) trackWrites(s *pass.Pass) {
 	if first {
 		w.Since = now
 	}
-	asleep := s.Cluster.Spec.Hibernate && !s.Deleting()
-	w.Waking = asleep || w.Waking || s.Cluster.Status.Phase == v1alpha1.PhaseHibernated
 	switch {
-	case s.Deleting(), asleep:
+	case s.Deleting(), s.Cluster.Spec.Hibernate:
 		w.Due = time.Time{}
 	case !last.IsZero():
-		w.Due, w.Waking = last, false
-	case w.Waking, s.Planned && !s.Records().Established && !s.Plan.Records.Established:
+		w.Due = last
+	case waking(s), s.Planned && !s.Records().Established && !s.Plan.Records.Established:
 		w.Due = time.Time{}
 	case w.Due.IsZero() && s.Planned:
 		w.Due = now
@@ -159,6 +162,13 @@ func (r *Reporter) trackWrites(s *pass.Pass) {
 			w.Due = before.LastTransitionTime.Time
 		}
 	}
+}
+
+// waking says whether no write had succeeded since the cluster hibernated when status was written. Status keeps that across a restart of
+// the operator: Available has no other reasons in between.
+func waking(s *pass.Pass) bool {
+	before := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionAvailable)
+	return before != nil && (before.Reason == v1alpha1.ReasonHibernated || before.Reason == v1alpha1.ReasonWaking)
 }
 
 // combine makes one condition of several findings: the reason of the most severe one, and their messages in the order of severity.

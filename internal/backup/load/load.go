@@ -141,6 +141,8 @@ var (
 		[]byte("LOCK TABLES `"), []byte("UNLOCK TABLES;"), // a lock would keep the other sessions out
 		[]byte("/*!40000 ALTER TABLE `"), // DISABLE KEYS and ENABLE KEYS, which InnoDB passes over
 	}
+	// around are statements that set the session up for CREATE TABLE, between it and the rows as well.
+	around = [][]byte{[]byte("/*!40101 SET "), []byte("/*!50503 SET ")}
 	// alongside are statements that touch nothing which other sessions are working on.
 	alongside = [][]byte{[]byte("SET "), []byte("/*!40"), []byte("/*!50"), []byte("CREATE DATABASE "), use, []byte("DROP TABLE IF EXISTS `"), create}
 )
@@ -156,6 +158,8 @@ func (l *loader) take(ctx context.Context, s Statement) error {
 		return l.rows(ctx, text)
 	case hasPrefix(text, needless):
 		return nil
+	case hasPrefix(text, around):
+		return l.write(append(text[:len(text):len(text)], '\n'))
 	}
 	if err := l.finishTable(ctx); err != nil {
 		return err

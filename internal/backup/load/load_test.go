@@ -84,7 +84,7 @@ const header = "-- MySQL dump\nSET NAMES utf8mb4;\nCREATE DATABASE `d``b`;\nUSE 
 
 func section(name string, rows int, more string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "--\n-- Table\n--\n\nDROP TABLE IF EXISTS `%s`;\nCREATE TABLE `%s` (\n  `a` int,\n  KEY `k` (`a`)%s\n) ENGINE=InnoDB;\nLOCK TABLES `%s` WRITE;\n/*!40000 ALTER TABLE `%s` DISABLE KEYS */;\n", name, name, more, name, name)
+	fmt.Fprintf(&b, "--\n-- Table\n--\n\nDROP TABLE IF EXISTS `%s`;\n/*!50503 SET character_set_client = utf8mb4 */;\nCREATE TABLE `%s` (\n  `a` int,\n  KEY `k` (`a`)%s\n) ENGINE=InnoDB;\n/*!40101 SET character_set_client = @saved_cs_client */;\nLOCK TABLES `%s` WRITE;\n/*!40000 ALTER TABLE `%s` DISABLE KEYS */;\n", name, name, more, name, name)
 	for i := range rows {
 		fmt.Fprintf(&b, "INSERT INTO `%s` VALUES (%d);\n", name, i)
 	}

@@ -2,8 +2,9 @@
 //
 // A dump is one stream, in which each table comes after the one before it. What makes tables goes to a console in the stream's order.
 // The statements that insert rows go to sessions beside it, each to one that is free: so they work on one large table as well as on
-// several small ones, and nothing has to be kept until its turn. That needs no order among the rows of a table: each statement is a transaction of
-// its own, foreign keys are not checked, and triggers are made later.
+// several small ones, and nothing has to be kept until its turn. That needs no order among the rows of a table with a primary key: each statement
+// is a transaction of its own, foreign keys are not checked, and triggers are made later. A table without one keeps its rows in the order in
+// which they were inserted, and gets one statement at a time.
 package load
 
 import (
@@ -99,6 +100,8 @@ type loader struct {
 // table is a table that the dump is about.
 type table struct {
 	database, name string
+	// ordered: the table has no primary key, so that its rows are inserted in the order of the dump.
+	ordered bool
 	// keys are to be added once the rows are there.
 	keys []string
 	// loading are the statements with rows of it that are not done.
@@ -136,6 +139,7 @@ var (
 	insert     = []byte("INSERT INTO `")
 	create     = []byte("CREATE TABLE `")
 	foreignKey = []byte("FOREIGN KEY")
+	primaryKey = []byte("\n  PRIMARY KEY (")
 	use        = []byte("USE `")
 	needless   = [][]byte{
 		[]byte("LOCK TABLES `"), []byte("UNLOCK TABLES;"), // a lock would keep the other sessions out
@@ -185,6 +189,9 @@ func (l *loader) take(ctx context.Context, s Statement) error {
 func (l *loader) piece(s Statement) error {
 	if s.First {
 		l.long = new(zeros)
+		if l.table != nil && l.table.ordered {
+			l.table.loading.Wait()
+		}
 	}
 	text := s.Text
 	if l.long != nil {
@@ -199,7 +206,7 @@ func (l *loader) piece(s Statement) error {
 // begin begins with a table, and returns how it is made for now.
 func (l *loader) begin(text []byte) []byte {
 	name, _, _ := Identifier(text[len(create)-1:])
-	l.table = &table{database: l.database, name: name}
+	l.table = &table{database: l.database, name: name, ordered: !bytes.Contains(text, primaryKey)}
 	if l.Large(l.database, name) && !l.referenced[strings.ToLower(name)] {
 		var without string
 		without, l.table.keys = splitKeys(string(text))
@@ -222,6 +229,9 @@ func (l *loader) rows(ctx context.Context, text []byte) error {
 	}
 	if err := l.sync(); err != nil {
 		return err
+	}
+	if l.table.ordered {
+		l.table.loading.Wait()
 	}
 	return l.send(ctx, job{table: l.table, statement: exactZeros(text)})
 }

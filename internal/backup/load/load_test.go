@@ -82,9 +82,17 @@ func (s *server) play(t *testing.T, dump io.Reader) (cause, err error) {
 
 const header = "-- MySQL dump\nSET NAMES utf8mb4;\nCREATE DATABASE `d``b`;\nUSE `d``b`;\n"
 
+// primary is the primary key of a table, which every one has whose name does not begin with "keyless".
+func primary(name string) string {
+	if strings.HasPrefix(name, "keyless") {
+		return ""
+	}
+	return "  PRIMARY KEY (`a`),\n"
+}
+
 func section(name string, rows int, more string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "--\n-- Table\n--\n\nDROP TABLE IF EXISTS `%s`;\n/*!50503 SET character_set_client = utf8mb4 */;\nCREATE TABLE `%s` (\n  `a` int,\n  KEY `k` (`a`)%s\n) ENGINE=InnoDB;\n/*!40101 SET character_set_client = @saved_cs_client */;\nLOCK TABLES `%s` WRITE;\n/*!40000 ALTER TABLE `%s` DISABLE KEYS */;\n", name, name, more, name, name)
+	fmt.Fprintf(&b, "--\n-- Table\n--\n\nDROP TABLE IF EXISTS `%s`;\n/*!50503 SET character_set_client = utf8mb4 */;\nCREATE TABLE `%s` (\n  `a` int,\n%s  KEY `k` (`a`)%s\n) ENGINE=InnoDB;\n/*!40101 SET character_set_client = @saved_cs_client */;\nLOCK TABLES `%s` WRITE;\n/*!40000 ALTER TABLE `%s` DISABLE KEYS */;\n", name, name, primary(name), more, name, name)
 	for i := range rows {
 		fmt.Fprintf(&b, "INSERT INTO `%s` VALUES (%d);\n", name, i)
 	}
@@ -130,7 +138,7 @@ func TestRun(t *testing.T) {
 	rows := 0
 	for _, done := range s.done {
 		rows += strings.Count(done, "INSERT INTO")
-		if strings.Contains(done, "LOCK TABLES") || strings.Contains(done, "DISABLE KEYS") || strings.Contains(done, "CREATE TABLE `large` (\n  `a` int,") {
+		if strings.Contains(done, "LOCK TABLES") || strings.Contains(done, "DISABLE KEYS") || strings.Contains(done, "KEY `k` (`a`)\n) ENGINE=InnoDB") && strings.Contains(done, "TABLE `large`") {
 			t.Errorf("it did %q", done)
 		}
 	}
@@ -145,8 +153,37 @@ func TestATableThatIsReferredToKeepsItsKeys(t *testing.T) {
 	if cause, err := s.play(t, strings.NewReader(header+section("child", 1, ",\n  CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `large` (`a`)")+section("large", 1, ""))); cause != nil || err != nil {
 		t.Fatal(cause, err)
 	}
-	if made := s.done[s.at(t, "CREATE TABLE `large`")]; !strings.Contains(made, "CREATE TABLE `large` (\n  `a` int,\n  KEY `k` (`a`)") {
+	if made := s.done[s.at(t, "CREATE TABLE `large`")]; !strings.Contains(made, "CREATE TABLE `large` (\n  `a` int,\n  PRIMARY KEY (`a`),\n  KEY `k` (`a`)") {
 		t.Errorf("it was made by %q", made)
+	}
+}
+
+// TestRowsOfATableWithoutAPrimaryKey are inserted in the order of the dump, also one that goes to the console; the table after it is not.
+func TestRowsOfATableWithoutAPrimaryKey(t *testing.T) {
+	s := &server{}
+	var meet sync.WaitGroup
+	meet.Add(3)
+	s.does = func(_ context.Context, statement string) error {
+		switch {
+		case strings.HasPrefix(statement, "INSERT INTO `keyless`") && strings.Contains(statement, "(0)"):
+			time.Sleep(50 * time.Millisecond)
+		case strings.HasPrefix(statement, "INSERT INTO `small`"):
+			meet.Done()
+			meet.Wait() // for the two others
+		}
+		return nil
+	}
+	long := "INSERT INTO `keyless` VALUES (3,'" + strings.Repeat("x", 2*longest) + "');\nINSERT INTO `keyless` VALUES (4);\n"
+	keyless := strings.Replace(section("keyless", 3, ""), "/*!40000 ALTER TABLE `keyless` ENABLE", long+"/*!40000 ALTER TABLE `keyless` ENABLE", 1)
+	if cause, err := s.play(t, strings.NewReader(header+keyless+section("small", 3, ""))); cause != nil || err != nil {
+		t.Fatal(cause, err)
+	}
+	var order []int
+	for n := range 5 {
+		order = append(order, s.at(t, fmt.Sprintf("INSERT INTO `keyless` VALUES (%d", n)))
+	}
+	if !slices.IsSorted(order) {
+		t.Errorf("the rows were inserted in the order %v", order)
 	}
 }
 

@@ -51,6 +51,8 @@ var settings = []string{
 	"SET auto_increment_increment = 7, auto_increment_offset = 3, lc_time_names = de_DE, character_set_database = latin1; CREATE TABLE shop.seven (v INT); INSERT INTO shop.seven VALUES (1), (2); ALTER TABLE shop.seven ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT",
 	"CREATE TABLE shop.one (v INT); INSERT INTO shop.one VALUES (1), (2); ALTER TABLE shop.one ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT, ADD COLUMN m VARCHAR(20) AS (MONTHNAME('2026-03-01')) STORED",
 	"CREATE PROCEDURE shop.collated(a VARCHAR(9)) SELECT a",
+	// With ALGORITHM = INPLACE MySQL numbers in any order, on each server in another.
+	"ALTER TABLE shop.keyless ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT, ALGORITHM = COPY; UPDATE shop.keyless SET v = 'changed' WHERE id % 1000 = 7",
 }
 
 // byOthers are statements of an account that has few privileges, in which it is the present one.
@@ -62,7 +64,7 @@ var byOthers = []string{
 // TestStatementsOfOtherSessions are replayed as in theirs: what one has set is not that of the next, and CURRENT_USER is not the replaying account.
 func TestStatementsOfOtherSessions(t *testing.T) {
 	c := newCluster(t)
-	sql(t, c.primary, "SET GLOBAL log_bin_trust_function_creators = ON; CREATE DATABASE shop; CREATE DATABASE open; CREATE TABLE shop.diary (n INT PRIMARY KEY); CREATE ROLE helper; CREATE USER maker@localhost; CREATE USER leaver@localhost; "+
+	sql(t, c.primary, "SET GLOBAL log_bin_trust_function_creators = ON; CREATE DATABASE shop; CREATE DATABASE open; CREATE TABLE shop.diary (n INT PRIMARY KEY); CREATE TABLE shop.keyless (n INT, v VARCHAR(2000)); SET cte_max_recursion_depth = 9000; INSERT INTO shop.keyless WITH RECURSIVE seq AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM seq WHERE n < 9000) SELECT n * 7919 % 9001, REPEAT('x', 1500) FROM seq; CREATE ROLE helper; CREATE USER maker@localhost; CREATE USER leaver@localhost; "+
 		"GRANT CREATE ROUTINE, INSERT ON shop.* TO maker@localhost; GRANT CREATE ROUTINE, EXECUTE, ALTER ROUTINE ON `op%`.* TO maker@localhost; GRANT CREATE USER, ROLE_ADMIN ON *.* TO maker@localhost, leaver@localhost; GRANT INSERT ON shop.* TO maker@localhost WITH GRANT OPTION")
 	c.dump(c.replica, "before")
 	stop := c.archiver(t.TempDir(), nil)
@@ -89,7 +91,7 @@ func TestStatementsOfOtherSessions(t *testing.T) {
 		t.Errorf("it has %s instead of %s", got, plan.Result)
 	}
 	for _, ask := range []string{
-		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated", "SHOW GRANTS FOR maker@localhost", "SHOW CREATE USER maker@localhost", "SELECT COUNT(*) FROM mysql.user WHERE User = 'leaver'",
+		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated", "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(' ', id, n, v))), SUM(v = 'changed') FROM shop.keyless", "SHOW GRANTS FOR maker@localhost", "SHOW CREATE USER maker@localhost", "SELECT COUNT(*) FROM mysql.user WHERE User = 'leaver'",
 		"SELECT Db, User, Routine_name, Routine_type, Proc_priv FROM mysql.procs_priv WHERE User = 'maker' ORDER BY 1, 2, 3", "SHOW GRANTS FOR nairobi_operator", "SHOW GRANTS FOR partly; SELECT @@GLOBAL.partial_revokes",
 	} {
 		if got, want := sql(t, to, ask), sql(t, c.primary, ask); got != want {

@@ -173,7 +173,14 @@ func (a *applier) query(ctx context.Context, e binlog.Event, body []byte) error 
 	if err != nil {
 		return err
 	}
-	if q.text == "BEGIN" || q.text == "COMMIT" {
+	switch q.text {
+	case "BEGIN":
+		// CHECKs and generated columns of the rows that follow depend on the SQL mode and the time zone.
+		if err := a.settings(ctx, q.settings); err != nil {
+			return err
+		}
+		return a.to.Replay(ctx, q.text)
+	case "COMMIT":
 		return a.to.Replay(ctx, q.text)
 	}
 	if err := a.grantRoutine(ctx, q); err != nil {
@@ -224,20 +231,30 @@ func (a *applier) session(ctx context.Context, q query, at uint32) error {
 	if err := a.use(ctx, q.database); err != nil {
 		return err
 	}
+	if err := a.settings(ctx, q.settings, fmt.Sprintf("@@SESSION.TIMESTAMP = %d.%06d", at, q.microseconds)); err != nil {
+		return err
+	}
+	delete(a.known, collationDatabase) // USE changes it, and ALTER DATABASE
+	return nil
+}
+
+// settings gives the session's variables the values that are not known to be theirs, and assigns what is more.
+func (a *applier) settings(ctx context.Context, settings []setting, more ...string) error {
 	var assignments []string
-	for _, s := range q.settings {
+	for _, s := range settings {
 		if a.known[s.name] != s.value {
 			assignments = append(assignments, "@@SESSION."+s.name+" = "+s.value)
 		}
 	}
-	assignments = append(assignments, fmt.Sprintf("@@SESSION.TIMESTAMP = %d.%06d", at, q.microseconds))
+	if assignments = append(assignments, more...); len(assignments) == 0 {
+		return nil
+	}
 	if err := a.to.Replay(ctx, "SET "+strings.Join(assignments, ", ")); err != nil {
 		return fmt.Errorf("set up the session of a statement: %w", err)
 	}
-	for _, s := range q.settings {
+	for _, s := range settings {
 		a.known[s.name] = s.value
 	}
-	delete(a.known, collationDatabase) // USE changes it, and ALTER DATABASE
 	return nil
 }
 

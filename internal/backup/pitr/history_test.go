@@ -51,6 +51,8 @@ var settings = []string{
 	"SET auto_increment_increment = 7, auto_increment_offset = 3, lc_time_names = de_DE, character_set_database = latin1; CREATE TABLE shop.seven (v INT); INSERT INTO shop.seven VALUES (1), (2); ALTER TABLE shop.seven ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT",
 	"CREATE TABLE shop.one (v INT); INSERT INTO shop.one VALUES (1), (2); ALTER TABLE shop.one ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT, ADD COLUMN m VARCHAR(20) AS (MONTHNAME('2026-03-01')) STORED",
 	"CREATE PROCEDURE shop.collated(a VARCHAR(9)) SELECT a",
+	"CREATE TABLE shop.minus (id INT PRIMARY KEY, a INT UNSIGNED, b INT UNSIGNED, CHECK (a - b < 10)); SET sql_mode = 'NO_UNSIGNED_SUBTRACTION'; INSERT INTO shop.minus VALUES (1, 1, 2)",
+	"CREATE TABLE shop.day (id INT PRIMARY KEY, t TIMESTAMP, d DATE AS (DATE(t)) STORED); SET time_zone = '+05:30'; INSERT INTO shop.day (id, t) VALUES (1, '2024-01-01 02:00:00'); SET time_zone = '-05:30'; INSERT INTO shop.day (id, t) VALUES (2, '2024-01-01 22:00:00')",
 	// With ALGORITHM = INPLACE MySQL numbers in any order, on each server in another.
 	"ALTER TABLE shop.keyless ADD COLUMN id INT PRIMARY KEY AUTO_INCREMENT, ALGORITHM = COPY; UPDATE shop.keyless SET v = 'changed' WHERE id % 1000 = 7",
 }
@@ -91,7 +93,7 @@ func TestStatementsOfOtherSessions(t *testing.T) {
 		t.Errorf("it has %s instead of %s", got, plan.Result)
 	}
 	for _, ask := range []string{
-		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated", "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(' ', id, n, v))), SUM(v = 'changed') FROM shop.keyless", "SHOW GRANTS FOR maker@localhost", "SHOW CREATE USER maker@localhost", "SELECT COUNT(*) FROM mysql.user WHERE User = 'leaver'",
+		"SELECT id FROM shop.seven", "SELECT id, m FROM shop.one", "SHOW CREATE PROCEDURE shop.collated", "SELECT * FROM shop.minus", "SELECT id, t, d FROM shop.day", "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(' ', id, n, v))), SUM(v = 'changed') FROM shop.keyless", "SHOW GRANTS FOR maker@localhost", "SHOW CREATE USER maker@localhost", "SELECT COUNT(*) FROM mysql.user WHERE User = 'leaver'",
 		"SELECT Db, User, Routine_name, Routine_type, Proc_priv FROM mysql.procs_priv WHERE User = 'maker' ORDER BY 1, 2, 3", "SHOW GRANTS FOR nairobi_operator", "SHOW GRANTS FOR partly; SELECT @@GLOBAL.partial_revokes",
 	} {
 		if got, want := sql(t, to, ask), sql(t, c.primary, ask); got != want {

@@ -52,6 +52,7 @@ const (
 	ErCredentialsContradictToHistory   = 3638
 	ErRestartServerFailed              = 3707
 	ErCantStopReplicaWhileLockedBackup = 3857 // LOCK INSTANCE FOR BACKUP
+	ErPartialRevokesExist              = 3896
 
 	// As SHOW REPLICA STATUS has them.
 	ErReplicaSourceComFailure  = 13120 // what the source answered to a command of the receiver follows at the end

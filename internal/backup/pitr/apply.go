@@ -192,22 +192,50 @@ func (a *applier) query(ctx context.Context, e binlog.Event, body []byte) error 
 	if e.Flags()&binlog.FlagSuppressUse != 0 {
 		a.database = "" // it may be about the default database itself
 	}
-	err = a.to.Replay(ctx, q.statement())
-	if podclient.IsNoSuchGrant(err) {
-		return a.revokePart(ctx, q)
-	}
-	return err
+	return a.statement(ctx, q.statement())
 }
 
-// revokePart runs a REVOKE again, of a part of a global privilege: a server takes it with partial_revokes, as the one that wrote it had it. The
-// binary log does not say that, and without such a statement the variable must not change: it makes patterns of databases names.
-func (a *applier) revokePart(ctx context.Context, q query) error {
-	for _, statement := range []string{"ROLLBACK", "SET @@SESSION.GTID_NEXT = 'AUTOMATIC'", "SET @@GLOBAL.partial_revokes = ON", a.begun, q.statement()} {
+// statement runs a statement, and once more what the server refuses at first.
+func (a *applier) statement(ctx context.Context, text string) error {
+	strict, lenient := withoutIfExists(text)
+	err := a.to.Replay(ctx, strict)
+	switch {
+	case podclient.IsNoSuchGrant(err):
+		return a.revokePart(ctx, text)
+	case !lenient || !podclient.IsRefusal(err):
+		return err
+	}
+	if err := a.beside(ctx); err != nil {
+		return err
+	}
+	return a.to.Replay(ctx, text)
+}
+
+// beside runs statements between the parts of the transaction that has begun: a session that has its identifier gives it back first.
+func (a *applier) beside(ctx context.Context, statements ...string) error {
+	for _, statement := range slices.Concat([]string{"ROLLBACK", "SET @@SESSION.GTID_NEXT = 'AUTOMATIC'"}, statements, []string{a.begun}) {
 		if err := a.to.Replay(ctx, statement); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// revokePart runs a REVOKE again of what an account does not have at that level: a server with partial_revokes takes it for a part of a global
+// privilege, and the binary log does not say whether the one that wrote it was such a server. The variable stays only where there is
+// a partial revoke then: it makes patterns of databases names.
+func (a *applier) revokePart(ctx context.Context, text string) error {
+	if err := a.beside(ctx, "SET @partial_revokes = @@GLOBAL.partial_revokes", "SET @@GLOBAL.partial_revokes = ON"); err != nil {
+		return err
+	}
+	if err := a.to.Replay(ctx, text); err != nil {
+		return err
+	}
+	err := a.to.Replay(ctx, "SET @@GLOBAL.partial_revokes = @partial_revokes")
+	if podclient.IsPartlyRevoked(err) {
+		return nil
+	}
+	return err
 }
 
 // grantRoutine runs what routineGrant says of a statement that is about to be run: a privilege may be there without its routine, so that a replay
@@ -217,11 +245,8 @@ func (a *applier) grantRoutine(ctx context.Context, q query) error {
 	if !makes {
 		return nil
 	}
-	// A session that has the identifier of the transaction gives it back first.
-	for _, statement := range []string{"ROLLBACK", "SET @@SESSION.GTID_NEXT = 'AUTOMATIC'", "SET @@SESSION.sql_log_bin = 0", grant, "FLUSH LOCAL PRIVILEGES", "SET @@SESSION.sql_log_bin = 1", a.begun} {
-		if err := a.to.Replay(ctx, statement); err != nil {
-			return fmt.Errorf("grant the privileges that come with a routine: %w", err)
-		}
+	if err := a.beside(ctx, "SET @@SESSION.sql_log_bin = 0", grant, "FLUSH LOCAL PRIVILEGES", "SET @@SESSION.sql_log_bin = 1"); err != nil {
+		return fmt.Errorf("grant the privileges that come with a routine: %w", err)
 	}
 	return nil
 }

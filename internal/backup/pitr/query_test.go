@@ -213,3 +213,19 @@ func TestAStatementOfManyRowsIsSentInParts(t *testing.T) {
 		}
 	}
 }
+
+// TestARevokeWithoutIfExists: the server refuses then what it only warns of.
+func TestARevokeWithoutIfExists(t *testing.T) {
+	for text, want := range map[string]string{
+		"REVOKE IF EXISTS SELECT ON a.* FROM b":     "REVOKE SELECT ON a.* FROM b",
+		" /* x */ revoke if/* y */exists`r` FROM b": " /* x */ revoke `r` FROM b",
+		"REVOKE SELECT ON a.* FROM b":               "REVOKE SELECT ON a.* FROM b",
+		"REVOKE `IF EXISTS` FROM b":                 "REVOKE `IF EXISTS` FROM b",
+		"DROP USER IF EXISTS b":                     "DROP USER IF EXISTS b",
+		"REVOKE IF":                                 "REVOKE IF",
+	} {
+		if got, lenient := withoutIfExists(text); got != want || lenient != (text != want) {
+			t.Errorf("%q became %q, %v", text, got, lenient)
+		}
+	}
+}

@@ -53,6 +53,21 @@ func isWord(c byte) bool {
 	return c >= utf8.RuneSelf || c == '_' || c == '$' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
+// withoutIfExists is a REVOKE without IF EXISTS, with which the server only warns. Other statements are as they are.
+func withoutIfExists(text string) (strict string, lenient bool) {
+	at := skipBlank(text, 0)
+	for _, word := range []string{"REVOKE", "IF", "EXISTS"} {
+		if !hasWord(text[at:], word) {
+			return text, false
+		}
+		if word == "IF" {
+			strict = text[:at]
+		}
+		at = skipBlank(text, at+len(word))
+	}
+	return strict + text[at:], true
+}
+
 // hasWord says whether a statement continues with a word.
 func hasWord(text, word string) bool {
 	return len(text) > len(word) && strings.EqualFold(text[:len(word)], word) && strings.ContainsRune(" \t\r\n/#-`", rune(text[len(word)]))

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
@@ -126,9 +125,3 @@ func (v *Visit) EndGround(ctx context.Context) error {
 	}
 	return g.End(ctx)
 }
-
-// IsUnknownDatabase says whether a statement failed because there is no such database.
-func IsUnknownDatabase(err error) bool { return conn.IsServerError(err, mysql.ErBadDB) }
-
-// IsNoSuchGrant says whether a REVOKE failed because there is no such privilege at that level.
-func IsNoSuchGrant(err error) bool { return conn.IsServerError(err, mysql.ErNonexistingGrant) }

@@ -202,11 +202,16 @@ func (a *applier) statement(ctx context.Context, text string) error {
 	switch {
 	case podclient.IsNoSuchGrant(err):
 		return a.revokePart(ctx, text)
+	case podclient.IsProxyDenied(err):
+		if err := a.beside(ctx, podclient.AllowProxies...); err != nil {
+			return fmt.Errorf("allow to grant PROXY: %w", err)
+		}
 	case !lenient || !podclient.IsRefusal(err):
 		return err
-	}
-	if err := a.beside(ctx); err != nil {
-		return err
+	default:
+		if err := a.beside(ctx); err != nil {
+			return err
+		}
 	}
 	return a.to.Replay(ctx, text)
 }

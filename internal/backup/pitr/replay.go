@@ -55,6 +55,9 @@ func (p *Plan) Replay(ctx context.Context, connect func(context.Context) (*podcl
 	if err := r.run(ctx); err != nil {
 		return err
 	}
+	if err := v.EndReplay(ctx); err != nil {
+		return err
+	}
 	if position, err = v.Position(ctx); err != nil {
 		return err
 	}

@@ -16,3 +16,6 @@ func IsNoSuchGrant(err error) bool { return conn.IsServerError(err, mysql.ErNone
 
 // IsPartlyRevoked says whether partial_revokes could not be switched off because there is a partial revoke.
 func IsPartlyRevoked(err error) bool { return conn.IsServerError(err, mysql.ErPartialRevokesExist) }
+
+// IsProxyDenied says whether a statement about PROXY failed because the account may not grant it.
+func IsProxyDenied(err error) bool { return conn.IsServerError(err, mysql.ErAccessDeniedNoPassword) }

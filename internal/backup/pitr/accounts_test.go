@@ -1,6 +1,9 @@
 package pitr
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // ofAccounts are a REVOKE IF EXISTS of what was never granted, which changes nothing with partial_revokes and without, and statements that a server
 // refuses to all accounts but root.
@@ -9,13 +12,17 @@ var ofAccounts = []string{
 	"GRANT PROXY ON app TO partly WITH GRANT OPTION; GRANT PROXY ON app@localhost TO stand; GRANT PROXY ON app TO stand; REVOKE PROXY ON app FROM stand",
 }
 
-// TestAccountsOfAHistory are replayed as the source has them.
-func TestAccountsOfAHistory(t *testing.T) {
+// events are as their owners have them: on, altered while they are on, off.
+const events = "CREATE DEFINER = app EVENT shop.tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO shop.diary VALUES (-1); SET sql_mode = 'ANSI_QUOTES', time_zone = '+05:30', collation_connection = latin1_german2_ci; " +
+	"CREATE EVENT shop.later ON SCHEDULE AT '2030-01-01 00:00:00' DO INSERT INTO \"shop\".\"diary\" VALUES (-2); SET sql_mode = '', time_zone = '+00:00'; ALTER DEFINER = app EVENT shop.tick COMMENT 'x'; CREATE EVENT shop.never ON SCHEDULE EVERY 1 DAY DISABLE DO DO 1"
+
+// TestAccountsAndEventsOfAHistory are replayed as the source has them, but for events, which are off as on a replica.
+func TestAccountsAndEventsOfAHistory(t *testing.T) {
 	c := newCluster(t)
-	sql(t, c.primary, "CREATE DATABASE shop; CREATE TABLE shop.diary (n INT PRIMARY KEY)")
+	sql(t, c.primary, "SET GLOBAL event_scheduler = OFF; CREATE DATABASE shop; CREATE TABLE shop.diary (n INT PRIMARY KEY)")
 	c.dump(c.primary, "before")
 	stop := c.archiver(t.TempDir(), nil)
-	for _, statements := range ofAccounts {
+	for _, statements := range append(ofAccounts, events) {
 		sql(t, c.primary, statements)
 	}
 	still := c.write(c.primary, 1)
@@ -38,12 +45,14 @@ func TestAccountsOfAHistory(t *testing.T) {
 		}
 		asks := []string{
 			"SHOW GRANTS FOR stand", "SHOW GRANTS FOR nairobi_operator", "SELECT User, Host, Proxied_host, Proxied_user, With_grant FROM mysql.proxies_priv ORDER BY 1, 2, 3, 4",
+			"SHOW CREATE EVENT shop.tick", "SHOW CREATE EVENT shop.later", "SHOW CREATE EVENT shop.never",
+			"SELECT EVENT_NAME, DEFINER, EXECUTE_AT, STARTS, LAST_ALTERED FROM information_schema.EVENTS WHERE EVENT_SCHEMA = 'shop' ORDER BY 1",
 		}
 		if point.partial == "1" {
 			asks = append(asks, "SHOW GRANTS FOR partly")
 		}
 		for _, ask := range asks {
-			if got, want := sql(t, to, ask), sql(t, c.primary, ask); got != want {
+			if got, want := sql(t, to, ask), strings.ReplaceAll(sql(t, c.primary, ask), " ENABLE ", " DISABLE ON REPLICA "); got != want {
 				t.Errorf("%s: replayed is\n%s\nof\n%s", ask, got, want)
 			}
 		}

@@ -144,6 +144,15 @@ func (p Program) Title() string {
 	return strings.ToLower(string(p.Kind)) + " " + p.Database + "." + p.Name
 }
 
+// definer is the account that Definer names; a library has none.
+func (p Program) definer() (a conn.Account, has bool) {
+	at := strings.LastIndexByte(p.Definer, '@')
+	if at < 0 {
+		return conn.Account{}, false
+	}
+	return conn.Account{User: p.Definer[:at], Host: p.Definer[at+1:]}, true
+}
+
 func (p Program) quoted() string { return conn.QuoteName(p.Database) + "." + conn.QuoteName(p.Name) }
 
 // SQLText is the text of a statement in some character set. It is written to JSON as a string where it is UTF-8, so that people can

@@ -301,12 +301,8 @@ func (l *Loader) makeDefiners(ctx context.Context, programs []Program) error {
 		known[a] = true
 	}
 	for _, p := range programs {
-		at := strings.LastIndexByte(p.Definer, '@')
-		if at < 0 {
-			continue
-		}
-		a := conn.Account{User: p.Definer[:at], Host: p.Definer[at+1:]}
-		if known[a] || a.User == "" {
+		a, has := p.definer()
+		if !has || known[a] || a.User == "" {
 			continue
 		}
 		known[a] = true

@@ -157,15 +157,16 @@ var programQueries = []string{
 	"SELECT 'VIEW', TABLE_SCHEMA, TABLE_NAME, DEFINER, 0 FROM information_schema.VIEWS WHERE TABLE_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
 	"SELECT 'TRIGGER', TRIGGER_SCHEMA, TRIGGER_NAME, DEFINER, FLOOR(UNIX_TIMESTAMP(CREATED)) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA NOT IN " + systemSchemas +
 		" ORDER BY EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, EVENT_MANIPULATION, ACTION_TIMING, ACTION_ORDER",
-	// An event may be altered once its time is over. The server has its times in UTC and shows them in the event's time zone; one that it
-	// does not know any more gives NULL.
-	"SELECT 'EVENT', EVENT_SCHEMA, EVENT_NAME, DEFINER, LEAST(UNIX_TIMESTAMP(LAST_ALTERED), IFNULL(UNIX_TIMESTAMP(CONVERT_TZ(COALESCE(EXECUTE_AT, ENDS), TIME_ZONE, @@time_zone)) - 1, UNIX_TIMESTAMP(LAST_ALTERED))) FROM information_schema.EVENTS WHERE EVENT_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
+	eventQuery + " ORDER BY 2, 3",
 }
+
+// eventQuery lists the scheduled events as programQueries do. An event may be altered once its time is over. The server has its times in UTC and
+// shows them in the event's time zone; one that it does not know any more gives NULL.
+const eventQuery = "SELECT 'EVENT', EVENT_SCHEMA, EVENT_NAME, DEFINER, LEAST(UNIX_TIMESTAMP(LAST_ALTERED), IFNULL(UNIX_TIMESTAMP(CONVERT_TZ(COALESCE(EXECUTE_AT, ENDS), TIME_ZONE, @@time_zone)) - 1, UNIX_TIMESTAMP(LAST_ALTERED))) FROM information_schema.EVENTS WHERE EVENT_SCHEMA NOT IN " + systemSchemas
 
 func (r *definitionReader) programs(ctx context.Context) error {
 	for _, query := range programQueries {
-		err := r.all(ctx, query,
-			conn.Append(&r.found.Programs, func(p *Program) []any { return []any{&p.Kind, &p.Database, &p.Name, &p.Definer, &p.AlteredAt} }))
+		err := r.list(ctx, query)
 		if conn.IsServerError(err, mysql.ErUnknownTable) {
 			continue // MySQL 8.4 has no libraries
 		}
@@ -183,6 +184,11 @@ func (r *definitionReader) programs(ctx context.Context) error {
 		}
 	}
 	return r.all(ctx, converted, ignoreRow)
+}
+
+// list adds the programs that a query lists.
+func (r *definitionReader) list(ctx context.Context, query string) error {
+	return r.all(ctx, query, conn.Append(&r.found.Programs, func(p *Program) []any { return []any{&p.Kind, &p.Database, &p.Name, &p.Definer, &p.AlteredAt} }))
 }
 
 func ignoreRow(*sql.Rows) error { return nil }
@@ -304,8 +310,8 @@ func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) 
 	if err != nil {
 		return err
 	}
-	at := max(strings.LastIndexByte(p.Definer, '@'), 0)
-	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + conn.Account{User: p.Definer[:at], Host: strings.TrimPrefix(p.Definer[at:], "@")}.Quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
+	definer, _ := p.definer()
+	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + definer.Quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
 	if check != "NONE" {
 		text += " WITH " + check + " CHECK OPTION"
 	}

@@ -18,9 +18,11 @@ var AllowProxies = []string{
 	"FLUSH LOCAL PRIVILEGES", "SET @@SESSION.sql_log_bin = 1",
 }
 
-// EndReplay takes back what AllowProxies gave. The connection is a Loader's from then on.
+// EndReplay brings a server into which a ReplaySession has replayed transactions into the state of a replica that has applied them: its scheduled
+// events are off. It takes back what AllowProxies gave. The connection is a Loader's from then on.
 func (v *Visit) EndReplay(ctx context.Context) error {
-	if _, err := v.Loader(ctx); err != nil {
+	l, err := v.Loader(ctx)
+	if err != nil {
 		return err
 	}
 	for _, statement := range []string{"DELETE FROM mysql.proxies_priv WHERE " + operatorsProxies, "FLUSH LOCAL PRIVILEGES"} {
@@ -28,5 +30,30 @@ func (v *Visit) EndReplay(ctx context.Context) error {
 			return fmt.Errorf("take the privilege to grant PROXY back: %w", err)
 		}
 	}
+	if err := l.switchEventsOff(ctx); err != nil {
+		return fmt.Errorf("switch the scheduled events off: %w", err)
+	}
 	return nil
+}
+
+// switchEventsOff does to the scheduled events what MySQL does on a replica. Those of a database that is read-only cannot be altered.
+func (l *Loader) switchEventsOff(ctx context.Context) error {
+	r := definitionReader{s: l.v.s}
+	if err := r.list(ctx, eventQuery+" AND STATUS = 'ENABLED' AND EVENT_SCHEMA NOT IN (SELECT SCHEMA_NAME FROM information_schema.SCHEMATA_EXTENSIONS WHERE OPTIONS LIKE '%READ ONLY=1%')"); err != nil {
+		return err
+	}
+	if err := l.makeDefiners(ctx, r.found.Programs); err != nil {
+		return err
+	}
+	for _, p := range r.found.Programs {
+		if err := r.program(ctx, &p); err != nil {
+			return fmt.Errorf("%s: %w", p.Title(), err)
+		}
+		definer, _ := p.definer()
+		p.Statement = SQLText("ALTER DEFINER = " + definer.Quoted() + " EVENT " + p.quoted() + " DISABLE ON REPLICA")
+		if err := l.make(ctx, p); err != nil {
+			return fmt.Errorf("%s: %w", p.Title(), err)
+		}
+	}
+	return l.End(ctx, Definitions{})
 }

@@ -234,7 +234,7 @@ func (r *definitionReader) program(ctx context.Context, p *Program) error {
 		return errors.New("the server does not show how it is made")
 	}
 	if p.Kind == KindView {
-		p.Broken, err = r.broken(ctx)
+		p.Broken, err = r.broken(ctx, p)
 		return err
 	}
 	return r.oneCharacterSet(ctx, p)
@@ -320,19 +320,36 @@ func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) 
 }
 
 // broken is what the server says of a view that it has just shown and cannot use, "" of any other.
-func (r *definitionReader) broken(ctx context.Context) (why string, err error) {
+func (r *definitionReader) broken(ctx context.Context, p *Program) (why string, err error) {
+	stored := 0
 	err = r.s.Rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
 		var level, text string
 		var code uint16
 		if err := rows.Scan(&level, &code, &text); err != nil {
 			return err
 		}
+		stored++
 		if code == mysql.ErViewInvalid {
 			why = text
 		}
 		return nil
 	})
-	return why, err
+	if err != nil || why != "" {
+		return why, err
+	}
+	// A server with a small max_error_count, which an account of a pod may not change, counts warnings and does not keep them all.
+	var warnings int
+	if err := r.s.Row(ctx, "SELECT @@warning_count", nil, &warnings); err != nil || warnings == stored {
+		return "", err
+	}
+	err = r.s.Rows(ctx, "SELECT 1 FROM "+p.quoted()+" LIMIT 0", nil, ignoreRow)
+	switch {
+	case conn.IsServerError(err, mysql.ErViewInvalid):
+		return conn.ServerWords(err), nil
+	case conn.IsRefusal(err): // of another kind than the server warns of
+		return "", nil
+	}
+	return "", err
 }
 
 // ShowTables calls show with what SHOW CREATE TABLE prints of each table, the same on every server, or with why it prints nothing. What is

@@ -129,7 +129,7 @@ func (p *Plan) take(folder string, m backup.Manifest, cut *archive.Header, upTo 
 	if err != nil {
 		return fmt.Errorf("backup %s: %w", folder, err)
 	}
-	p.Backup = folder
+	p.Backup, p.leftOut = folder, m.LeftOut
 	return nil
 }
 

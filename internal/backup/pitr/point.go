@@ -83,6 +83,8 @@ type Plan struct {
 	folder archive.Folder
 	point  Point
 	base   gtid.Set
+	// leftOut is what the dump that it begins with does not carry.
+	leftOut notCarried
 	// seen says that the archive shows all that was committed before the segment in which the point lies to be of before the
 	// point: something in that segment is, or the one before it can be read and ends before the point.
 	seen bool

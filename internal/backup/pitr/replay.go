@@ -169,7 +169,7 @@ func (r *replayer) segment(ctx context.Context, s *archive.Segment, done int) er
 			err = r.apply.event(ctx, e, log.Body())
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrReplay, step.Transaction.GTID(), err)
+			return fmt.Errorf("%w: %s: %w%s", ErrReplay, step.Transaction.GTID(), err, r.plan.leftOut.explain(err))
 		}
 		if step.Ends && wanted && r.progress != nil {
 			r.progress(Progress{Segments: done, Of: len(r.plan.Segments), GTID: step.Transaction.GTID()})

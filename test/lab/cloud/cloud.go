@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,6 +137,7 @@ func (c *Cloud) start(ctx context.Context) error {
 	c.proxy, err = proxy.Start(ctx, proxy.Options{
 		Upstream: c.server.Endpoint(), Address: EndpointAddress, ControlAddress: ProxyControlAddress,
 		Principals: map[string]iam.Principal{iam.BackupKeyID: pods},
+		Always:     slices.Concat(proxy.Buckets(), proxy.Latency()),
 	})
 	if err != nil {
 		return fmt.Errorf("start the fault proxy: %w", err)

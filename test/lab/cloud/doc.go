@@ -24,6 +24,8 @@
 //     termination protection with a launch, DryRun, states that take time, the
 //     texts of errors. Four modifications a volume a day. The account's default
 //     is to show tags in the instance metadata.
+//   - Calls take as long, and are throttled by the same buckets of an account,
+//     as proxy.Latency and proxy.Buckets say.
 //   - The faults of the proxy: their codes are EC2's, when they come is up to
 //     the test. A denied call's encoded message is made up.
 //   - An instance is running about 0.2 s after its launch and booted a second

@@ -53,6 +53,8 @@ type Options struct {
 	Principals map[string]iam.Principal
 	// Besides are statements that an administrator has added to the operator's policy.
 	Besides []iam.Statement
+	// Always are rules that hold as long as the proxy runs. They are no faults: Clear and Rules pass them over, and so does the call log.
+	Always []Rule
 }
 
 // Proxy is a running proxy. All its methods may be called concurrently.
@@ -103,6 +105,11 @@ func Start(ctx context.Context, o Options) (*Proxy, error) {
 	}
 	if p.guard, err = newGuard(o.Principals, o.Besides); err != nil {
 		return nil, err
+	}
+	for _, r := range o.Always {
+		if _, err := p.add(r, true); err != nil {
+			return nil, fmt.Errorf("a rule that always holds: %w", err)
+		}
 	}
 	p.pass = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(upstream)
@@ -204,7 +211,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // on. It returns true when the call ends with that.
 func (p *Proxy) disturb(w http.ResponseWriter, r *http.Request, c *call, entry *Call, of ...Kind) bool {
 	for _, s := range p.choose(c, of...) {
-		entry.Fault = s.Kind
+		if !s.always {
+			entry.Fault = s.Kind
+		}
 		switch s.Kind {
 		case Delay:
 			if !wait(r.Context(), p.delay(s), nil) {

@@ -154,10 +154,6 @@ func TestBuckets(t *testing.T) {
 
 func TestDelaysVary(t *testing.T) {
 	p, c := start(t)
-	for _, r := range proxy.Latency() {
-		add(t, p, r)
-	}
-	p.Clear()
 	add(t, p, proxy.Rule{Kind: proxy.Delay, Delay: time.Millisecond, Jitter: 200 * time.Millisecond})
 	begin := time.Now()
 	for range 5 {
@@ -166,6 +162,38 @@ func TestDelaysVary(t *testing.T) {
 	}
 	if took := time.Since(begin); took < 150*time.Millisecond {
 		t.Errorf("five calls took %s, with up to 200 ms more than one each", took)
+	}
+}
+
+// What is always so is no fault: it does not end with the faults, and is not listed or logged as one.
+func TestWhatAlwaysHolds(t *testing.T) {
+	p, err := proxy.Start(t.Context(), proxy.Options{Upstream: server.Endpoint(), Always: proxy.Latency()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	add(t, p, proxy.Throttle())
+	p.Clear()
+	if left := p.Rules(); len(left) != 0 {
+		t.Errorf("listed after all faults ended: %v", left)
+	}
+	begin := time.Now()
+	_, err = ec2.NewFromConfig(moto.Config(p.Endpoint())).DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
+	wantCode(t, err, "")
+	if took := time.Since(begin); took < 300*time.Millisecond {
+		t.Errorf("a list took %s, in EC2 at least 300 ms", took)
+	}
+	for _, call := range p.Calls() {
+		if call.Fault != "" {
+			t.Errorf("%s was logged as a fault of kind %s", call.Action, call.Fault)
+		}
+	}
+	if _, err := proxy.Start(t.Context(), proxy.Options{Upstream: server.Endpoint(), Always: []proxy.Rule{{Kind: "odd"}}}); err == nil {
+		t.Error("a proxy started with a rule of unknown kind")
 	}
 }
 

@@ -152,12 +152,16 @@ func Buckets() []Rule {
 	}
 }
 
-// Latency makes creates as slow as people have measured them in EC2. It is
-// for tests to ask for.
+// Latency makes calls as slow as people have measured them in EC2
+// (daemonology.net, "EC2 boot time benchmarking").
 func Latency() []Rule {
+	takes := func(least, most time.Duration, actions ...string) Rule {
+		return Rule{Kind: Delay, Delay: least, Jitter: most - least, Actions: actions}
+	}
 	return []Rule{
-		{Kind: Delay, Delay: 2 * time.Second, Jitter: 4 * time.Second, Actions: []string{"RunInstances"}},
-		{Kind: Delay, Delay: time.Second, Jitter: 2 * time.Second, Actions: []string{"CreateVolume"}},
+		takes(2*time.Second, 6*time.Second, "RunInstances"),
+		takes(500*time.Millisecond, 2*time.Second, "CreateVolume", "AttachVolume"),
+		takes(300*time.Millisecond, time.Second, "Describe*"),
 	}
 }
 
@@ -207,6 +211,7 @@ func (r Rule) lacks() string {
 type standing struct {
 	Rule
 	id      string
+	always  bool // one of Options.Always
 	fired   int
 	expires time.Time     // zero: never
 	gone    chan struct{} // closed when it no longer holds
@@ -250,14 +255,16 @@ func (s *standing) matches(c *call) bool {
 // Add puts a rule in force and returns the name to remove it by. Of several
 // rules that match a call, all delays apply, then the oldest of the others,
 // NoCapacity last.
-func (p *Proxy) Add(r Rule) (id string, err error) {
+func (p *Proxy) Add(r Rule) (id string, err error) { return p.add(r, false) }
+
+func (p *Proxy) add(r Rule, always bool) (id string, err error) {
 	if err := r.validate(); err != nil {
 		return "", err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastID++
-	s := &standing{Rule: r, id: strconv.Itoa(p.lastID), gone: make(chan struct{}), buckets: map[string]flowcontrol.PassiveRateLimiter{}}
+	s := &standing{Rule: r, id: strconv.Itoa(p.lastID), always: always, gone: make(chan struct{}), buckets: map[string]flowcontrol.PassiveRateLimiter{}}
 	if r.For > 0 && r.Kind != Absent {
 		s.expires = p.clock.Now().Add(r.For)
 	}
@@ -269,25 +276,27 @@ func (p *Proxy) Add(r Rule) (id string, err error) {
 func (p *Proxy) Remove(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(func(s *standing) bool { return s.id == id })
+	p.drop(func(s *standing) bool { return s.id == id && !s.always })
 }
 
-// Clear ends all rules and shows what was hidden.
+// Clear ends all rules but those of Options.Always, and shows what was hidden.
 func (p *Proxy) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(func(*standing) bool { return true })
+	p.drop(func(s *standing) bool { return !s.always })
 	clear(p.hidden)
 }
 
-// Rules lists the rules in force by name.
+// Rules lists the rules in force by name, but for those of Options.Always.
 func (p *Proxy) Rules() map[string]Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expire()
 	out := map[string]Rule{}
 	for _, s := range p.rules {
-		out[s.id] = s.Rule
+		if !s.always {
+			out[s.id] = s.Rule
+		}
 	}
 	return out
 }

@@ -98,6 +98,28 @@ func TestWhatIsPinnedIsOwned(t *testing.T) {
 	}
 }
 
+// TestWhatIsInForceIsPinned: what is said to be in force on every member is put back when somebody changes it. Every series has what is
+// pinned: a member without it would have no vote.
+func TestWhatIsInForceIsPinned(t *testing.T) {
+	dynamic := func(name string) bool {
+		return !slices.ContainsFunc(settings.Series, func(series string) bool {
+			fact, known := settings.Facts(series, name)
+			return !known || !fact.Variable || !fact.Dynamic
+		})
+	}
+	pins := mysql.PinnedSettings()
+	for _, name := range settings.Fixed() {
+		if _, pinned := pins[name]; dynamic(name) && !pinned && mysql.ReadOnlyPins()[name] == "" {
+			t.Errorf("%s can be changed on a running member, and is not pinned", name)
+		}
+	}
+	for name, value := range pins {
+		if !strings.HasPrefix(name, "rpl_semi_sync_") && !dynamic(name) {
+			t.Errorf("%s is pinned to %q: SET GLOBAL does not take it in every series", name, value)
+		}
+	}
+}
+
 // TestGoAndTheAPIServerAgreeOnPairsOfSettings: two settings that contradict each other are refused together, and each alone is taken.
 func TestGoAndTheAPIServerAgreeOnPairsOfSettings(t *testing.T) {
 	api := api(t)

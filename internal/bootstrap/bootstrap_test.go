@@ -212,8 +212,14 @@ func TestConfigHasThePinnedSettings(t *testing.T) {
 	cnf := "\n" + strings.ReplaceAll(RenderConfig(testInput()), "\nloose_", "\n")
 	pinned := mysql.PinnedSettings()
 	maps.Copy(pinned, mysql.ReadOnlyPins())
-	pinned["log_bin"] = "binlog"                                                                                 // ON, as mysqld shows it, under the name of the files
-	for _, name := range []string{"binlog_format", "init_connect", "replica_exec_mode", "replica_skip_errors"} { // as by default
+	pinned["log_bin"] = "binlog" // ON, as mysqld shows it, under the name of the files
+	const byDefault = `autocommit binlog_format binlog_order_commits completion_type default_storage_engine default_tmp_storage_engine init_connect
+		init_replica innodb_checksum_algorithm innodb_force_recovery innodb_log_checksums innodb_redo_log_encrypt innodb_undo_log_encrypt
+		protocol_compression_algorithms replica_exec_mode replica_max_allowed_packet replica_skip_errors replica_type_conversions`
+	for name := range strings.FieldsSeq(byDefault) {
+		if strings.Contains(cnf, "\n"+name+"=") {
+			t.Errorf("my.cnf sets %s", name)
+		}
 		delete(pinned, name)
 	}
 	for name, value := range pinned {

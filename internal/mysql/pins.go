@@ -23,6 +23,38 @@ func PinnedSettings() map[string]string {
 		"replica_exec_mode":                    "STRICT", // IDEMPOTENT passes over rows that are missing, or there already
 		"require_secure_transport":             "ON",
 		"init_connect":                         "", // it runs for the accounts of replicas and pods too, and turns away whom it fails for
+		"innodb_checksum_algorithm":            "crc32",
+		"innodb_log_checksums":                 "ON",
+		"innodb_redo_log_encrypt":              "OFF", // members have no keyring
+		"innodb_undo_log_encrypt":              "OFF",
+		// What a client's COMMIT is: without autocommit a statement is answered, and gone with its session.
+		"autocommit":                 "ON",
+		"completion_type":            "NO_CHAIN",
+		"binlog_order_commits":       "ON",
+		"default_storage_engine":     "InnoDB",
+		"default_tmp_storage_engine": "InnoDB",
+		// Without TLS, or without "uncompressed", nobody gets in any more; who is in stays.
+		"protocol_compression_algorithms": "zlib,zstd,uncompressed",
+		"tls_version":                     "TLSv1.2,TLSv1.3",
+		"ssl_ca":                          TLSDir + "ca.pem",
+		"ssl_cert":                        TLSDir + "current.pem",
+		"ssl_key":                         TLSDir + "member.key",
+		// What a replica receives and how it applies that: it stops at an event that is larger, at a statement of init_replica that fails, and
+		// makes other values of those that do not fit.
+		"init_replica":               "",
+		"replica_max_allowed_packet": "1073741824",
+		"replica_type_conversions":   "",
+	}
+}
+
+// TLSDir is where an instance keeps its certificate and its key, which cannot be read over SQL.
+const TLSDir = "/etc/nairobi-mysql/tls/"
+
+// TLSInForce are the pinned variables that count from ALTER INSTANCE RELOAD TLS on, with the properties in tls_channel_status that hold the
+// values which are in force.
+func TLSInForce() map[string]string {
+	return map[string]string{
+		"tls_version": "Current_tls_version", "ssl_ca": "Current_tls_ca", "ssl_cert": "Current_tls_cert", "ssl_key": "Current_tls_key",
 	}
 }
 
@@ -37,6 +69,7 @@ func ReadOnlyPins() map[string]string {
 		"skip_replica_start":            "ON",
 		"replica_skip_errors":           "OFF",
 		"disabled_storage_engines":      "MyISAM,ARCHIVE,BLACKHOLE,CSV,FEDERATED,MERGE,MRG_MYISAM,EXAMPLE,MEMORY",
+		"innodb_force_recovery":         "0",  // with more, InnoDB passes over what it cannot read
 		"replica_preserve_commit_order": "ON", // dynamic, but only while the applier stands still
 	}
 }

@@ -116,6 +116,9 @@ func inForce() map[string][]string {
 	}
 }
 
+// Fixed are the operator's settings that have one value on every member.
+func Fixed() []string { return slices.Sorted(maps.Keys(inForce())) }
+
 // InForce says whether a value of an operator's setting is the one that it has on every member anyway.
 func InForce(name, value string) bool {
 	return slices.Contains(inForce()[name], strings.ToUpper(value))

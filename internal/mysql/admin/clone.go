@@ -84,9 +84,9 @@ func prepareClone(ctx context.Context, s *conn.Session, donor string) (before st
 	}
 	for _, setting := range []struct{ name, value string }{
 		{"clone_valid_donor_list", donor},
-		{"clone_ssl_ca", tlsDir + "ca.pem"},
-		{"clone_ssl_cert", tlsDir + "current.pem"},
-		{"clone_ssl_key", tlsDir + "member.key"},
+		{"clone_ssl_ca", mysql.TLSDir + "ca.pem"},
+		{"clone_ssl_cert", mysql.TLSDir + "current.pem"},
+		{"clone_ssl_key", mysql.TLSDir + "member.key"},
 		// Off only during CLONE, never persisted; read_only stays, so clients still cannot write.
 		{"super_read_only", "OFF"},
 	} {

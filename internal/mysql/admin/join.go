@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// tlsDir is where an instance keeps its certificate and its key, which cannot be read over SQL: it lies outside of ExchangeDir.
-	tlsDir = "/etc/nairobi-mysql/tls/"
-
+	// reloadTLS keeps what is in use when it fails. Never NO ROLLBACK ON ERROR: it turns TLS off (fact 20).
+	reloadTLS   = "ALTER INSTANCE RELOAD TLS"
+	opReloadTLS = "install/reload-tls"
 	// takeCertificateWait bounds the wait for the instance's path unit, which acts within a second of the delivery.
 	takeCertificateWait  = 5 * time.Second
 	takeCertificatePause = 100 * time.Millisecond
@@ -76,8 +76,7 @@ func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM 
 	now := m.h.Options().Clock.Now
 	deadline := now().Add(takeCertificateWait)
 	for now().Before(deadline) {
-		// A RELOAD that fails keeps the certificate in use. Never NO ROLLBACK ON ERROR: it turns TLS off (fact 20).
-		if err := s.Change(ctx, "install/reload-tls", "ALTER INSTANCE RELOAD TLS"); err != nil && conn.ServerErrorNumber(err) == 0 {
+		if err := s.Change(ctx, opReloadTLS, reloadTLS); err != nil && conn.ServerErrorNumber(err) == 0 {
 			return err
 		}
 		presented, err := m.presented(ctx)

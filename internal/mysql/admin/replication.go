@@ -110,7 +110,7 @@ func channelSettled(ctx context.Context, s *conn.Session) (bool, error) {
 	err := s.Row(ctx, `SELECT COUNT(*) FROM performance_schema.replication_connection_configuration
 		WHERE CHANNEL_NAME = '' AND USER = ? AND AUTO_POSITION = '1' AND SSL_ALLOWED = 'YES' AND SSL_CA_FILE = ? AND SSL_CERTIFICATE = ? AND SSL_KEY = ?
 		AND SSL_VERIFY_SERVER_CERTIFICATE = 'YES' AND CONNECTION_RETRY_INTERVAL = ? AND CONNECTION_RETRY_COUNT = 0 AND HEARTBEAT_INTERVAL = ?`,
-		[]any{mysql.ReplicationUser, tlsDir + "ca.pem", tlsDir + "current.pem", tlsDir + "member.key", connectRetry, heartbeatPeriod}, &settled)
+		[]any{mysql.ReplicationUser, mysql.TLSDir + "ca.pem", mysql.TLSDir + "current.pem", mysql.TLSDir + "member.key", connectRetry, heartbeatPeriod}, &settled)
 	return settled == 1, err
 }
 
@@ -131,7 +131,7 @@ func changeSource(ctx context.Context, s *conn.Session, status *mysql.Replicatio
 	return s.Change(ctx, "replicate/change-source", `CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?, SOURCE_USER = ?, SOURCE_AUTO_POSITION = 1,
 		SOURCE_SSL = 1, SOURCE_SSL_CA = ?, SOURCE_SSL_CERT = ?, SOURCE_SSL_KEY = ?, SOURCE_SSL_VERIFY_SERVER_CERT = 1,
 		SOURCE_HEARTBEAT_PERIOD = ?, SOURCE_CONNECT_RETRY = ?, SOURCE_RETRY_COUNT = 0`+ofOurs,
-		host, port, mysql.ReplicationUser, tlsDir+"ca.pem", tlsDir+"current.pem", tlsDir+"member.key", heartbeatPeriod, connectRetry)
+		host, port, mysql.ReplicationUser, mysql.TLSDir+"ca.pem", mysql.TLSDir+"current.pem", mysql.TLSDir+"member.key", heartbeatPeriod, connectRetry)
 }
 
 // drainRelayLog stops receiving and waits until everything received is applied.

@@ -32,8 +32,13 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 			if err := pin(ctx, s, name, pins[name]); err != nil && !conn.IsServerError(err, mysql.ErIncorrectGlobalLocalVar) {
 				failures = append(failures, fmt.Errorf("%s: %w", name, err))
 				if s.Broken() {
-					break
+					return errors.Join(failures...)
 				}
+			}
+		}
+		for name := range mysql.TLSInForce() {
+			if _, changed := pins[name]; changed {
+				return errors.Join(append(failures, s.Change(ctx, opReloadTLS, reloadTLS))...)
 			}
 		}
 		return errors.Join(failures...)

@@ -17,6 +17,43 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
+// TestNobodyLocksTheOperatorOut: what turns everybody away who connects is put back over the session that is still open.
+func TestNobodyLocksTheOperatorOut(t *testing.T) {
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	ctx := t.Context()
+	db := mysqltest.Root(t, w.Servers[0])
+	for _, statements := range [][]string{
+		{"SET GLOBAL protocol_compression_algorithms = 'zstd'"},
+		{"SET GLOBAL ssl_ca = 'none.pem'", "ALTER INSTANCE RELOAD TLS NO ROLLBACK ON ERROR"}, // it turns TLS off
+		{"SET GLOBAL ssl_ca = 'none.pem'", "ALTER INSTANCE RELOAD TLS NO ROLLBACK ON ERROR", "SET GLOBAL ssl_ca = '" + mysql.TLSDir + "ca.pem'"},
+	} {
+		m := w.Members(mysqltest.NewPool(t, nil))[0] // no writing session is open
+		if o := m.Observe(ctx); o.Access != mysql.AccessVerified {
+			t.Fatal(o.Access, o.Reason)
+		}
+		for _, statement := range statements {
+			mysqltest.Exec(t, db, statement)
+		}
+		stranger := mysqltest.NewPool(t, nil)
+		if o := w.Members(stranger)[0].Observe(ctx); o.Access == mysql.AccessVerified {
+			t.Errorf("%s: a new session is let in", statements)
+		}
+		wrong := map[string]string{}
+		for name, have := range m.Observe(ctx).Settings {
+			if want, pinned := mysql.PinnedSettings()[name]; pinned && !mysql.EqualSetting(want, have) {
+				wrong[name] = want
+			}
+		}
+		if len(wrong) == 0 {
+			t.Errorf("%s: seen as changed: nothing", statements)
+		}
+		mysqltest.Must(t, m.PinSettings(ctx, wrong))
+		if o := w.Members(stranger)[0].Observe(ctx); o.Access != mysql.AccessVerified {
+			t.Errorf("%s: afterwards a new session is %s: %s", statements, o.Access, o.Reason)
+		}
+	}
+}
+
 // TestPins: every pinned variable that somebody changed is put back, and the others are not touched.
 func TestPins(t *testing.T) {
 	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
@@ -36,6 +73,10 @@ func TestPins(t *testing.T) {
 		"sync_binlog": "1000", "binlog_error_action": "'IGNORE_ERROR'", "innodb_flush_log_at_trx_commit": "2", "innodb_doublewrite": "'DETECT_ONLY'",
 		"rpl_semi_sync_source_wait_point": "'AFTER_COMMIT'", "rpl_semi_sync_source_wait_no_replica": "0",
 		"rpl_semi_sync_source_timeout": "10000", "replica_net_timeout": "60", "replica_exec_mode": "'IDEMPOTENT'", "require_secure_transport": "OFF", "init_connect": "'SELECT 1'",
+		"autocommit": "OFF", "completion_type": "'CHAIN'", "binlog_order_commits": "OFF", "default_storage_engine": "'MEMORY'", "default_tmp_storage_engine": "'MEMORY'",
+		"protocol_compression_algorithms": "'zstd'", "tls_version": "'TLSv1.3'", "ssl_ca": "'none.pem'", "ssl_cert": "'none.pem'", "ssl_key": "'none.pem'",
+		"innodb_checksum_algorithm": "'innodb'", "innodb_log_checksums": "OFF",
+		"init_replica": "'SELECT 1'", "replica_max_allowed_packet": "2048", "replica_type_conversions": "'ALL_LOSSY'",
 	}
 	for _, name := range slices.Sorted(maps.Keys(drift)) {
 		mysqltest.Exec(t, db, "SET GLOBAL "+name+" = "+drift[name])
@@ -46,7 +87,7 @@ func TestPins(t *testing.T) {
 			wrong[name] = want
 		}
 	}
-	if len(wrong) != len(drift) || len(drift) != len(mysql.PinnedSettings())-3 { // those of GTIDs and binlog_format have tests of their own
+	if len(wrong) != len(drift) || len(drift) != len(mysql.PinnedSettings())-5 { // those of GTIDs and binlog_format have tests of their own, and for encryption there is no keyring
 		t.Errorf("seen as changed: %v", wrong)
 	}
 	mysqltest.Must(t, m[1].PinSettings(ctx, wrong))

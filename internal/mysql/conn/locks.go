@@ -47,7 +47,7 @@ func (m *Handle) seize(ctx context.Context, s *Session) (got bool, err error) {
 			helper.Close()
 			return got, err
 		}
-		if !IsServerError(err, mysql.ErConCount) {
+		if !answered(err) {
 			return false, err
 		}
 		if err := Pause(ctx, takeOverPause); err != nil {

@@ -60,17 +60,27 @@ func (m *Handle) DialBeside(ctx context.Context, control *Session) (*Session, er
 	return s, err
 }
 
-// dialControl opens what becomes the writing session. On a full server the reading session becomes it, and gives up no place: another
-// is opened beside it for the next look.
+// dialControl opens what becomes the writing session. On a server that is full, or lets in nobody any more, the reading session becomes it:
+// what somebody set there that turns everybody away is put back over what is still open. It gives up no place: another is opened beside it for the
+// next look.
 func (m *Handle) dialControl(ctx context.Context) (*Session, error) {
 	s, err := m.pool.dial(ctx, m.e, verified)
-	if !IsServerError(err, mysql.ErConCount) {
+	if err == nil || ctx.Err() != nil || !answered(err) {
 		return s, err
 	}
 	if s := m.takeReader(ctx); s != nil {
 		return s, nil
 	}
+	if !IsServerError(err, mysql.ErConCount) {
+		return nil, err
+	}
 	return m.dialPersistently(ctx)
+}
+
+// answered says whether a server is there that refused a session.
+func answered(err error) bool {
+	access, _ := Classify(err)
+	return access == mysql.AccessDenied || access == mysql.AccessUnverified
 }
 
 // takeReader takes the reading session away from those who look, when they are done; nil if there is none that can be used.

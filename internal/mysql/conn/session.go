@@ -88,6 +88,7 @@ var sessionSettings = map[string]string{
 	"sql_mode":                 SQLMode,
 	"time_zone":                "'+00:00'",
 	"autocommit":               "1",
+	"completion_type":          "'NO_CHAIN'",
 	"transaction_read_only":    "0",
 	"lock_wait_timeout":        "1", // seconds, the least; the default is a year. Below the time-out of a reading statement, so that it ends with an error of the server's
 	"innodb_lock_wait_timeout": "5", // seconds

@@ -80,12 +80,14 @@ type facts struct {
 // seconds since 1970: performance_schema shows the moment of a heartbeat in the server's time zone, not in the session's, and one that
 // never was as year 0.
 func factsQuery(watched []string) string {
+	tls := slices.AppendSeq([]string{"Ssl_server_not_after", "Ssl_server_not_before"}, maps.Values(mysql.TLSInForce()))
+	slices.Sort(tls)
 	wanted := slices.Concat(slices.Sorted(maps.Keys(mysql.PinnedSettings())), slices.Sorted(maps.Keys(mysql.ReadOnlyPins())), otherVariables, watched)
 	in := func(names []string) string { return " WHERE VARIABLE_NAME IN ('" + strings.Join(names, "','") + "')" }
 	return `SELECT '` + factVariable + `', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables` + in(wanted) + `
 		UNION ALL SELECT '` + factPersisted + `', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables
 		UNION ALL SELECT '` + factStatus + `', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status` + in(statusVariables) + `
-		UNION ALL SELECT '` + factTLS + `', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY IN ('Ssl_server_not_after', 'Ssl_server_not_before')
+		UNION ALL SELECT '` + factTLS + `', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY IN ('` + strings.Join(tls, "','") + `')
 		UNION ALL SELECT '` + factLink + `', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''

@@ -129,6 +129,12 @@ func (m *Observer) interpret(f facts, o *mysql.Observation) {
 	if redo, known := status[redoLog]; known {
 		o.Settings[mysql.RedoLog] = redo
 	}
+	pinned := mysql.PinnedSettings()
+	for name, property := range mysql.TLSInForce() {
+		if current, known := f.values[factTLS][property]; known && mysql.EqualSetting(pinned[name], o.Settings[name]) {
+			o.Settings[name] = current // what was put back and not taken again
+		}
+	}
 	o.PersistedIgnored = o.Settings[mysql.PersistedLoad] == "OFF"
 	// Empty when performance_schema is off. The handshake's certificate is used then.
 	const asOpenSSLPrints = "Jan _2 15:04:05 2006 MST"

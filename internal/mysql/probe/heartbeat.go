@@ -19,6 +19,7 @@ const (
 	commitFacts = `((@@GLOBAL.read_only | @@GLOBAL.offline_mode << 1 | @@GLOBAL.transaction_read_only << 2) << 32) | CRC32(CONCAT_WS(' ',
 		@@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count, @@GLOBAL.rpl_semi_sync_source_timeout,
 		@@GLOBAL.rpl_semi_sync_source_wait_point, @@GLOBAL.rpl_semi_sync_source_wait_no_replica, @@GLOBAL.sync_binlog, @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.binlog_format, @@GLOBAL.gtid_mode, @@GLOBAL.server_id,
+		@@GLOBAL.autocommit, @@GLOBAL.completion_type, @@GLOBAL.protocol_compression_algorithms, @@GLOBAL.tls_version,
 		(SELECT JSON_OBJECTAGG(VARIABLE_NAME, VARIABLE_VALUE) FROM performance_schema.global_status
 			WHERE VARIABLE_NAME IN ('Innodb_redo_log_enabled', 'Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_no_times', 'Rpl_semi_sync_source_status'))))`
 )

@@ -108,19 +108,24 @@ func (m *Handle) Redial(ctx context.Context) error {
 }
 
 // Keep runs f in a session that is kept for the next call, and that no lock is held in: for whoever has nothing to do with the
-// operator's control of the member. greet prepares a new session. An error of either ends it.
-func (m *Handle) Keep(ctx context.Context, greet, f func(*Session) error) error {
+// operator's control of the member. greet prepares a new session. An error of either ends it, and so does its age: who keeps a session
+// does not see that nobody gets another.
+func (m *Handle) Keep(ctx context.Context, longest time.Duration, greet, f func(*Session) error) error {
 	slot := &m.e.writer
 	if err := slot.take(ctx); err != nil {
 		return err
 	}
 	defer slot.give()
+	now := m.pool.options.Clock.Now()
+	if slot.session != nil && now.Sub(slot.opened) >= longest {
+		slot.drop()
+	}
 	if slot.session == nil {
-		s, err := m.Dial(ctx)
+		s, err := m.dialReader(ctx)
 		if err != nil {
 			return Unreachable(err)
 		}
-		slot.session = s
+		slot.session, slot.opened = s, now
 		if err := greet(s); err != nil {
 			s.broken = true
 			return err

@@ -20,6 +20,8 @@ const (
 	DefaultProbeInterval = time.Second
 	// DefaultProbeTimeout is when a write that gives no answer is given up, with its connection.
 	DefaultProbeTimeout = 4 * time.Second
+	// keptFor is how long a connection is written over: that nobody gets in any more is seen by a new one alone.
+	keptFor = 5 * time.Second
 	// suspectAfter is how long a write may take before somebody should look: most take milliseconds.
 	suspectAfter = 200 * time.Millisecond
 	// workerRest is how long a goroutine that makes writes waits for another, mostResting how many of them wait at most.
@@ -329,7 +331,7 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	b.mu.Unlock()
 	h := p.pool.Handle(mysql.Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	var found beatFacts
-	err = h.Keep(ctx, func(s *conn.Session) error {
+	err = h.Keep(ctx, keptFor, func(s *conn.Session) error {
 		b.plain = time.Time{}
 		return b.greet(ctx, s)
 	}, func(s *conn.Session) (err error) {

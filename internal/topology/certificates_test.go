@@ -320,7 +320,14 @@ func TestHibernationEndsNoMemoryThatAloneProvesAPrimary(t *testing.T) {
 			s.lose(0)
 			s.member(0).Instances[0].State = stateShuttingDown
 		}, "terminate instance i-1", "promote", "", ""},
-		"nobody remembers anything": {func(s *scene) { volumeLost(s); s.restarted(1); s.restarted(2) }, "terminate instance i-1", "promote", "", ""},
+		"nobody remembers anything":            {func(s *scene) { volumeLost(s); s.restarted(1); s.restarted(2) }, "terminate instance i-1", "promote", "", ""},
+		"one that is not reached may remember": {func(s *scene) { volumeLost(s); s.restarted(1); s.lose(2) }, "", "terminate", missing, ""},
+		"nobody is reached":                    {func(s *scene) { volumeLost(s); s.lose(1); s.lose(2) }, "", "terminate", "", ""},
+		"its volume has failed": {func(s *scene) {
+			s.lose(0)
+			s.io(ioOff, 1, 2)
+			s.member(0).Instances[0].State, s.member(0).Volumes[0].State = stateStopped, volumeError
+		}, "promote orders-1", "terminate", missing, ""},
 		"all acknowledge from disk": {func(s *scene) { volumeLost(s); s.forget(0, 1, 2) }, "terminate instance i-1", "promote", "", ""},
 		"another leads since, and has written a row": {func(s *scene) {
 			volumeLost(s)

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,14 +45,7 @@ func (p *removal) hibernate() {
 // mayHibernate says whether a primary can be proven when the cluster wakes. The sleep ends all memories: where a voter has in its memory alone
 // what it acknowledged, and no disk is known to hold all of it, a primary has to lead first.
 func (p *removal) mayHibernate() bool {
-	row := p.newestMembership()
-	if row == nil || p.diskProves(*row) {
-		return true
-	}
-	remember := slices.DeleteFunc(row.electorate(), func(name string) bool {
-		m := p.Members[name]
-		return !counts(m) || row.Memory[name] == "" || !m.certified(*row)
-	})
+	remember := p.remembering()
 	if len(remember) == 0 {
 		return true
 	}
@@ -59,11 +53,40 @@ func (p *removal) mayHibernate() bool {
 	return false
 }
 
+// remembering returns the members that have in their memory alone, or may have, what they acknowledged. A voter that runs on its disk and is not reached may;
+// where none is reached that knows the voters, any member that runs may, unless the one that led last is off and has its disk.
+func (p *removal) remembering() []string {
+	row := p.newestMembership()
+	var found []string
+	for _, m := range p.ordered() {
+		silent := m.running() && !m.verified() && m.hasDisk()
+		switch {
+		case row == nil:
+			leader := p.Members[cmp.Or(p.Records.Leader, p.Records.Bootstrapped)]
+			if silent && m != leader && leader != nil && (leader.running() || !leader.hasDisk()) {
+				found = append(found, m.Name)
+			}
+		case slices.Contains(row.electorate(), m.Name) && row.Memory[m.Name] != "" && (silent || counts(m) && m.certified(*row)):
+			found = append(found, m.Name)
+		}
+	}
+	if row != nil && p.diskProves(*row) {
+		return nil
+	}
+	return found
+}
+
+// hasDisk says whether the member's volume is there and can be read.
+func (m *Member) hasDisk() bool {
+	vol := m.volume()
+	return vol != nil && vol.State != volumeError
+}
+
 // diskProves says whether the disk is there of the member that led last and has written a row since: all that was acknowledged is on it. One
 // whose instance runs has to answer, because EC2's lists are late in showing that its volume is lost.
 func (p *removal) diskProves(row Membership) bool {
 	leader, rec := p.Members[row.Primary], p.Records
-	return leader != nil && leader.volume() != nil && (leader.verified() || !leader.running()) && rec.ledLast(leader.Name) && (rec.Leader == "" || rec.inTerm(row))
+	return leader != nil && leader.hasDisk() && (leader.verified() || !leader.running()) && rec.ledLast(leader.Name) && (rec.Leader == "" || rec.inTerm(row))
 }
 
 // leaveMemory has the voters that keep up acknowledge from disk, because their memory ends with their instances, and says whether one does

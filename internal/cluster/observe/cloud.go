@@ -105,8 +105,8 @@ func (r *Cloud) readInventory(ctx context.Context, s *pass.Pass) {
 			s.Access.Problem = engine.ReadingError(err)
 		}
 	}
-	if s.Access.Problem != nil && !s.Shown() {
-		s.Seen.Inventory = s.Cache.Cloud.Inventory // a client that is new, because a key was exchanged, has heard nothing yet
+	if s.Access.Problem != nil {
+		recall(&s.Seen.Inventory, s.Cache.Cloud.Inventory)
 	}
 	if s.NeverBegun() && !s.Shown() {
 		s.Access.Problem = nil // what its records say is enough where EC2 says nothing
@@ -119,6 +119,19 @@ func (r *Cloud) readInventory(ctx context.Context, s *pass.Pass) {
 	reportLists(s)
 	if !s.Deleting() {
 		r.readSubnets(ctx, s)
+	}
+}
+
+// recall fills in what EC2 has not answered a client yet that is new, because a key was exchanged, from what it answered the one before.
+func recall(of *inventory.Inventory, known inventory.Inventory) {
+	switch instances, volumes := !of.InstancesTaken.IsZero(), !of.VolumesTaken.IsZero(); {
+	case known.Taken.IsZero() || instances && volumes:
+	case instances:
+		of.Volumes = known.Volumes
+	case volumes:
+		of.Instances, of.Answered = known.Instances, known.Answered
+	default:
+		*of = known
 	}
 }
 

@@ -38,6 +38,8 @@ type answering struct {
 	fails map[string]string
 	// texts are what EC2 says beside a code.
 	texts map[string]string
+	// delays are how long lists take.
+	delays map[string]time.Duration
 	// tokens is how often the next page of instances is refused.
 	tokens int
 }
@@ -62,13 +64,17 @@ func (e *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	e.mu.Lock()
 	e.asked[name]++
-	code, text := e.fails[name], e.texts[name]
+	code, text, delay := e.fails[name], e.texts[name], e.delays[name]
 	if name == "DescribeInstances" && form.Get("NextToken") != "" && e.tokens > 0 {
 		e.tokens--
 		code = "InvalidNextToken"
 	}
 	answer := e.answer(action, form)
 	e.mu.Unlock()
+	time.Sleep(delay)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	if code == silent {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -112,6 +118,13 @@ func (e *answering) set(name, code, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fails[name], e.texts[name] = code, text
+}
+
+// delay has a list take a time.
+func (e *answering) delay(name string, d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.delays = map[string]time.Duration{name: d}
 }
 
 // lists are the lists that EC2 was asked for since the last time, by name.

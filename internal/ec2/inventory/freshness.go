@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 
 // How old what is known of EC2 may become, and how often EC2 is asked, stands in this file:
 //
-//	instances, volumes, groups of ours a sweep every interval, of large accounts every second one; Observe asks for it sooner. They are
-//	                                   one unit: what all three lists were answered without is absent
+//	instances, volumes, groups of ours a sweep every interval, of large accounts every second one; Observe asks for it sooner. What a list
+//	                                   shows counts as soon as EC2 has answered it; nothing is created before EC2 has answered all three
 //	snapshots, status of instances     read after each sweep, each by itself. While EC2 does not answer one its last answer is kept, for
 //	                                   3 min as good as new; what it lacks says nothing, and status reports it (Unanswered)
 //	what of a cluster is changing      looked at by id, by Refresh: every 0.5 to 5 s, the less often the longer it takes
@@ -92,13 +93,14 @@ type freshness struct {
 	urgent flowcontrol.PassiveRateLimiter
 
 	mu sync.Mutex
-	// swept, looked, lookedBeside and described are how the last sweep, the last looks by ids at what a sweep lists and at snapshots, and
-	// the last look at subnets went.
-	swept, looked, lookedBeside, described reading
-	// trouble is why EC2 could not be read when that was tried last, nil after a good reading; refused is why EC2, which answers,
-	// refuses a list of the sweeps, nil after a good sweep. As long as either goes on in the same way it is reported in the words in
-	// which it began.
-	trouble, refused error
+	// swept and described are how the last sweep and the last look at subnets went.
+	swept, described reading
+	// looked are how the last looks by ids went.
+	looked looks
+	// trouble is why EC2 could not be read when that was tried last, nil once it answered for instances; incomplete is why EC2, which
+	// answers for those, does not answer something else, nil after a good sweep. As long as either goes on in the same way it is
+	// reported in the words in which it began.
+	trouble, incomplete error
 	// refreshed and urged are when each cluster was last looked at by Refresh and by RefreshNow.
 	refreshed, urged map[string]time.Time
 	// journeys are what of each cluster was on its way from one state to another at the last look.
@@ -110,6 +112,9 @@ type journey struct {
 	what        string
 	since, seen time.Time
 }
+
+// looks are how the last looks by ids went, by kind: EC2 may answer for one and not for another.
+type looks struct{ instances, volumes, snapshots reading }
 
 // reading is how a reading of EC2 went: err is nil after a good one.
 type reading struct {
@@ -156,16 +161,37 @@ func (f *freshness) record(last *reading, err error) {
 	*last = reading{err: err, at: f.clock.Now()}
 }
 
-// conclude keeps the outcome of a sweep or a look: what it says of EC2 counts until the next one. That EC2 takes no more calls
-// just now says that it is there, and so does a sweep of which it refuses a list: what is looked at by id may be answered.
-func (f *freshness) conclude(last *reading, err error) {
-	f.record(last, err)
+// concludeSweep keeps the outcome of a sweep, of its instances and of its other lists: what it says of EC2 counts until the next one. EC2
+// that answers for instances, or refuses a list, is there: what is looked at by id may be answered.
+func (f *freshness) concludeSweep(instances, others error) {
+	err := cmp.Or(instances, others)
+	f.record(&f.swept, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	of := &f.trouble
-	if last == &f.swept && (err == nil || awsapi.IsDenied(err)) {
-		of, f.trouble = &f.refused, nil
+	if instances == nil || awsapi.IsDenied(err) {
+		of, f.trouble = &f.incomplete, nil
 	}
+	keepTrouble(of, err)
+}
+
+// concludeLook keeps the outcome of a look by ids at one kind. Only that at instances says whether EC2 can be read; that volumes were
+// answered does not end what a sweep lacked.
+func (f *freshness) concludeLook(last *reading, err error) {
+	f.record(last, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case last == &f.looked.instances:
+		keepTrouble(&f.trouble, err)
+	case last == &f.looked.volumes && err != nil:
+		keepTrouble(&f.incomplete, err)
+	}
+}
+
+// keepTrouble takes the outcome of a reading over into what is known of the trouble with EC2. That EC2 takes no more calls just now says
+// that it is there.
+func keepTrouble(of *error, err error) {
 	switch {
 	case err == nil:
 		*of = nil
@@ -175,14 +201,11 @@ func (f *freshness) conclude(last *reading, err error) {
 	}
 }
 
-// troubled is why EC2 could not be read when that was tried last, or why it refuses a list of the sweeps; nil when neither is so.
+// troubled is why EC2 could not be read when that was tried last, or why it does not answer all that was asked; nil when neither is so.
 func (f *freshness) troubled() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.trouble != nil {
-		return f.trouble
-	}
-	return f.refused
+	return cmp.Or(f.trouble, f.incomplete)
 }
 
 // lastSweep is why the last sweep failed; nil when it did not.
@@ -192,7 +215,7 @@ func (f *freshness) lastSweep() error {
 	return f.swept.err
 }
 
-// silent says whether EC2 could not be read when that was tried last.
+// silent says whether EC2 did not answer for instances when that was tried last.
 func (f *freshness) silent() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -119,11 +118,6 @@ func (k *Kind[T]) Changed(id string, change func(*T)) {
 // Deleted drops one from the store.
 func (k *Kind[T]) Deleted(id string) {
 	k.store.do(func() { k.table.remove(id) })
-}
-
-// again is look beside other calls.
-func (k *Kind[T]) again(ctx context.Context, calls *errgroup.Group, ids []string) {
-	calls.Go(func() error { return k.look(ctx, ids) })
 }
 
 // look asks for ids and takes the answer over: what EC2 does not know is dropped from the store unless it is fresh. No call is made

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 
 	"golang.org/x/sync/singleflight"
@@ -15,7 +16,7 @@ import (
 // did not, is known to the next call.
 //
 // Once EC2 could not be read the error stays until it can: a sweep every few seconds, which nobody waits for, finds out. While EC2
-// only refuses a list of the sweeps, that error comes with what the look has shown.
+// answers for instances and not for something else, that error comes with what the look has shown.
 func (r *Reader) Refresh(ctx context.Context, clusterUID string) (Inventory, error) {
 	before, trouble := r.Known(clusterUID), r.freshness.troubled()
 	if trouble != nil && r.recentSweepFailure() == nil {
@@ -53,14 +54,26 @@ func (r *Reader) sweepSoon(ctx context.Context) {
 	_ = r.joinSweep(ctx) // whoever observes next gets its error
 }
 
-// lookNow looks at some of a cluster's things, in a flight named flight, and waits no longer than LookPatience for the
-// answer. Snapshots are looked at beside the others: that EC2 does not answer for them is no error.
+// lookNow looks at some of a cluster's things, in flights named by flight, and waits no longer than LookPatience for the answers. Each
+// kind is asked for by itself: EC2 may answer for one and not for another. That it does not answer for snapshots is no error.
 func (r *Reader) lookNow(ctx context.Context, clusterUID, flight string, at IDs) (Inventory, error) {
 	wait, cancel := context.WithTimeout(ctx, r.freshness.patience)
 	defer cancel()
-	beside := r.lookAtSnapshots(ctx, "snapshots of "+clusterUID, at.Snapshots)
-	at.Snapshots = nil
-	err := r.lookAtMoving(ctx, wait, flight, at)
+	kinds := &r.freshness.looked
+	needed := []<-chan singleflight.Result{
+		r.beginLook(ctx, &kinds.instances, flight+", instances", at.Instances, r.Instances.look),
+		r.beginLook(ctx, &kinds.volumes, flight+", volumes", at.Volumes, r.Volumes.look),
+	}
+	beside := r.beginLook(ctx, &kinds.snapshots, flight+", snapshots", at.Snapshots, r.Snapshots.look)
+	var err error
+	for _, look := range needed {
+		select {
+		case result := <-look:
+			err = cmp.Or(err, result.Err)
+		case <-wait.Done():
+			err = cmp.Or(err, ctx.Err())
+		}
+	}
 	if err != nil {
 		return r.Known(clusterUID), r.reported(err)
 	}
@@ -71,39 +84,25 @@ func (r *Reader) lookNow(ctx context.Context, clusterUID, flight string, at IDs)
 	return r.Known(clusterUID), r.reported(r.freshness.troubled())
 }
 
-// lookAtMoving looks at instances, volumes and security groups, and waits for the answer as long as wait allows.
-func (r *Reader) lookAtMoving(ctx, wait context.Context, flight string, at IDs) error {
-	if at.empty() {
-		return nil
-	}
-	if err := r.freshness.recentFailure(&r.freshness.looked, lookPause); err != nil {
-		return err
-	}
-	done := r.flights.DoChan(flight, func() (any, error) {
-		err := r.LookAgain(context.WithoutCancel(ctx), at)
-		r.freshness.conclude(&r.freshness.looked, err)
-		return nil, err
-	})
-	select {
-	case result := <-done:
-		return result.Err
-	case <-wait.Done():
-		return ctx.Err()
-	}
-}
-
-// lookAtSnapshots looks at snapshots, and returns what is closed, or gets a value, when that is done. After a failure EC2 is not asked
-// for a moment, and the next sweep says more.
-func (r *Reader) lookAtSnapshots(ctx context.Context, flight string, ids []string) <-chan singleflight.Result {
-	f := r.freshness
-	if len(ids) == 0 || f.recentFailure(&f.lookedBeside, lookPause) != nil {
-		done := make(chan singleflight.Result)
-		close(done)
+// beginLook begins to look at things of one kind, and returns what gets the outcome. Without ids it gets nil; after a failure EC2 is not
+// asked for a moment, and it gets that failure.
+func (r *Reader) beginLook(ctx context.Context, last *reading, flight string, ids []string, look func(context.Context, []string) error) <-chan singleflight.Result {
+	err := r.freshness.recentFailure(last, lookPause)
+	if len(ids) == 0 || err != nil {
+		done := make(chan singleflight.Result, 1)
+		if len(ids) == 0 {
+			err = nil
+		}
+		done <- singleflight.Result{Err: err}
 		return done
 	}
 	return r.flights.DoChan(flight, func() (any, error) {
-		err := r.Snapshots.look(context.WithoutCancel(ctx), ids)
-		f.record(&f.lookedBeside, err)
+		ctx := context.WithoutCancel(ctx)
+		err := r.ofStoredAccount(ctx)
+		if err == nil {
+			err = look(ctx, ids)
+		}
+		r.freshness.concludeLook(last, err)
 		return nil, err
 	})
 }

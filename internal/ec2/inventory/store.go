@@ -189,9 +189,8 @@ type Group struct {
 // store is what is known of EC2. All methods are safe for concurrent use.
 type store struct {
 	mu      sync.RWMutex
-	account string    // what all of it is in, where that was asked for
-	taken   time.Time // when the last complete sweep began; zero before the first
-	// listed is when the last answered reading of each list beside the sweep began.
+	account string // what all of it is in, where that was asked for
+	// listed is when the last answered reading of each list began.
 	listed    map[List]time.Time
 	instances table[Instance]
 	volumes   table[Volume]
@@ -208,7 +207,7 @@ func newStore() *store {
 
 // empty forgets everything: what one account holds is neither there nor missing in another.
 func (s *store) empty() {
-	s.account, s.taken, s.listed, s.health = "", time.Time{}, map[List]time.Time{}, map[string]health{}
+	s.account, s.listed, s.health = "", map[List]time.Time{}, map[string]health{}
 	s.instances = newTable(
 		func(i Instance) map[string]string { return i.Tags },
 		func(i Instance) bool { return i.State == StateTerminated })
@@ -223,15 +222,34 @@ func (s *store) empty() {
 		func(Group) bool { return false })
 }
 
+// enter empties the store when it is of another account than this one. The caller has locked it.
+func (s *store) enter(account string) {
+	if account == "" || account == s.account {
+		return
+	}
+	if s.account != "" {
+		s.empty()
+	}
+	s.account = account
+}
+
+// taken is when the last complete sweep began: what the three lists of a sweep show is no older than that. Zero while one of them was
+// never answered. The caller has locked the store.
+func (s *store) taken() time.Time {
+	return slices.MinFunc([]time.Time{s.listed[listInstances], s.listed[listVolumes], s.listed[listGroups]}, time.Time.Compare)
+}
+
 // inventory is a cluster's part of the store.
 func (s *store) inventory(uid string, now time.Time) Inventory {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	inv := Inventory{
-		Taken:          s.taken,
+		Taken:          s.taken(),
 		Instances:      s.instances.owned(uid),
 		Volumes:        s.volumes.owned(uid),
 		Snapshots:      s.snapshots.owned(uid),
+		InstancesTaken: s.listed[listInstances],
+		VolumesTaken:   s.listed[listVolumes],
 		SnapshotsTaken: s.listed[ListSnapshots],
 		Answered:       map[string]time.Time{},
 	}
@@ -265,10 +283,10 @@ func (s *store) takeHealth(found map[string]health) {
 func (s *store) takenAt() time.Time {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.taken
+	return s.taken()
 }
 
-// listedAt is when the last answered reading of a list beside the sweep began; zero before the first.
+// listedAt is when the last answered reading of a list began; zero before the first.
 func (s *store) listedAt(l List) time.Time {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -290,7 +308,8 @@ func (s *store) ofAccount(account string, f func()) bool {
 func (s *store) age(now time.Time) (age time.Duration, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return now.Sub(s.taken), !s.taken.IsZero()
+	taken := s.taken()
+	return now.Sub(taken), !taken.IsZero()
 }
 
 // size is how many of the most numerous things there are, which says how many pages a sweep has.

@@ -1,9 +1,11 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -40,8 +42,9 @@ func (r *Reader) beginSweep(ctx context.Context) <-chan singleflight.Result {
 	return r.flights.DoChan(sweepFlight, func() (any, error) {
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.freshness.sweepTimeout)
 		defer cancel()
-		err := r.sweep(own)
-		r.freshness.conclude(&r.freshness.swept, err)
+		instances, others := r.sweep(own)
+		r.freshness.concludeSweep(instances, others)
+		err := cmp.Or(instances, others)
 		if err == nil {
 			r.beside.beginAll(ctx)
 		}
@@ -49,39 +52,42 @@ func (r *Reader) beginSweep(ctx context.Context) <-chan singleflight.Result {
 	})
 }
 
-// sweep lists the instances, volumes and security groups of ours in the account and takes them over into the store. It is all or
-// nothing: half a picture would look like missing things, and so would the lists of another account.
-func (r *Reader) sweep(ctx context.Context) error {
+// sweep lists the instances, volumes and security groups of ours in the account and takes each list over into the store as soon as EC2
+// has answered it: a fence and a failover need the instances, whatever becomes of the others. It returns why EC2 did not answer for the
+// instances, and for the others. Of what was not answered nothing is taken for absent, and the sweep does not count as complete.
+func (r *Reader) sweep(ctx context.Context) (instances, others error) {
 	account, began := r.identity.known(ctx), r.clock.Now()
-	var instances, volumes, groups takeOver
-	calls, callCtx := errgroup.WithContext(ctx)
-	calls.Go(func() (err error) { instances, err = r.Instances.sweep(callCtx); return err })
-	calls.Go(func() (err error) { volumes, err = r.Volumes.sweep(callCtx); return err })
-	calls.Go(func() (err error) { groups, err = r.Groups.sweep(callCtx); return err })
-	if err := calls.Wait(); err != nil {
+	var lists sync.WaitGroup
+	var volumes, groups error
+	lists.Go(func() {
+		instances = r.sweepList(ctx, listInstances, account, began, r.Instances.sweep, r.Instances.look)
+	})
+	lists.Go(func() { volumes = r.sweepList(ctx, listVolumes, account, began, r.Volumes.sweep, r.Volumes.look) })
+	lists.Go(func() { groups = r.sweepList(ctx, listGroups, account, began, r.Groups.sweep, r.Groups.look) })
+	lists.Wait()
+	r.log.V(2).Info("swept", "things", r.store.size())
+	return instances, cmp.Or(volumes, groups)
+}
+
+// sweepList reads a list of the sweep that began at began, and takes it over unless the credentials turned into those of another account
+// meanwhile. What the list lacks is asked for by id.
+func (r *Reader) sweepList(ctx context.Context, list List, account string, began time.Time, read func(context.Context) (takeOver, error), again func(context.Context, []string) error) error {
+	take, err := read(ctx)
+	if err != nil {
 		return err
 	}
-
 	if now := r.identity.known(ctx); account != "" && now != account {
 		return errOtherAccount
 	}
-
-	var missing IDs
+	var missing []string
 	r.store.do(func() {
-		s, now := r.store, r.clock.Now()
-		if account != "" && account != s.account {
-			if s.account != "" {
-				s.empty()
-			}
-			s.account = account
-		}
-		missing = IDs{Instances: instances(began, now), Volumes: volumes(began, now), Groups: groups(began, now)}
+		r.store.enter(account)
+		missing = take(began, r.clock.Now())
 	})
-	if err := r.LookAgain(ctx, missing); err != nil {
+	if err := again(ctx, missing); err != nil {
 		return err
 	}
-	r.store.do(func() { r.store.taken = began })
-	r.log.V(2).Info("swept", "things", r.store.size())
+	r.store.do(func() { r.store.listed[list] = began })
 	return nil
 }
 
@@ -97,21 +103,29 @@ func (ids IDs) String() string {
 	return strings.Join(slices.Sorted(slices.Values(slices.Concat(ids.Instances, ids.Volumes, ids.Snapshots, ids.Groups))), " ")
 }
 
-// LookAgain asks EC2 for instances, volumes and security groups by id and takes the answer over: what it does not know is dropped from
-// the store unless it is fresh. No call is made for a kind without ids.
+// LookAgain asks EC2 for instances, volumes and security groups by id and takes the answers over: what it does not know is dropped from
+// the store unless it is fresh. No call is made for a kind without ids, and the failure of one kind ends no other's call.
 func (r *Reader) LookAgain(ctx context.Context, ids IDs) error {
 	if ids.empty() {
 		return nil
 	}
+	if err := r.ofStoredAccount(ctx); err != nil {
+		return err
+	}
+	var looks errgroup.Group
+	looks.Go(func() error { return r.Instances.look(ctx, ids.Instances) })
+	looks.Go(func() error { return r.Volumes.look(ctx, ids.Volumes) })
+	looks.Go(func() error { return r.Groups.look(ctx, ids.Groups) })
+	return looks.Wait()
+}
+
+// ofStoredAccount is an error while the credentials are of another account than what the store holds.
+func (r *Reader) ofStoredAccount(ctx context.Context) error {
 	account := r.identity.known(ctx)
 	var stored string
 	r.store.read(func() { stored = r.store.account })
 	if account != "" && stored != "" && account != stored {
 		return errOtherAccount
 	}
-	calls, ctx := errgroup.WithContext(ctx)
-	r.Instances.again(ctx, calls, ids.Instances)
-	r.Volumes.again(ctx, calls, ids.Volumes)
-	r.Groups.again(ctx, calls, ids.Groups)
-	return calls.Wait()
+	return nil
 }

@@ -5,7 +5,11 @@ import "time"
 // Inventory is what EC2 holds for one cluster, ordered by id. It is a copy; its slices and maps must not be changed.
 type Inventory struct {
 	// Taken is when the sweep began that this inventory rests on. Single things may be newer.
-	Taken          time.Time
+	Taken time.Time
+	// InstancesTaken and VolumesTaken are when EC2 was asked for the list of instances, and of volumes, that it answered last. While one
+	// is zero EC2 has not answered that list, and that it shows nothing says nothing.
+	InstancesTaken, VolumesTaken time.Time
+
 	Instances      []Instance
 	Volumes        []Volume
 	SecurityGroups []SecurityGroup
@@ -126,8 +130,15 @@ type Subnet struct {
 	IPv6Only                     bool
 }
 
-// List names one of EC2's lists that are read beside the sweep.
+// List names one of EC2's lists.
 type List string
+
+// The lists of a sweep.
+const (
+	listInstances List = "instances"
+	listVolumes   List = "volumes"
+	listGroups    List = "security groups"
+)
 
 // The lists beside the sweep.
 const (

@@ -41,19 +41,35 @@ func (r *Releaser) Hold(ctx context.Context, s *pass.Pass) error {
 			return err
 		}
 	}
-	current := pass.CredentialsSecret(s.Cluster)
-	earlier := func(name string) bool { return name != current }
-	if !s.Observed.CloudReachable || !slices.ContainsFunc(s.Records().Held, earlier) {
+	return r.releaseEarlier(ctx, s)
+}
+
+// releaseEarlier takes the finalizer off the Secrets that the spec named before, once EC2 answers with the present one. Nothing waits for
+// it: a Secret that the API server refuses to change stays held, and in the records, until it can be.
+func (r *Releaser) releaseEarlier(ctx context.Context, s *pass.Pass) error {
+	if !s.Observed.CloudReachable {
 		return nil
 	}
+	current := pass.CredentialsSecret(s.Cluster)
+	var released []string
 	for _, name := range s.Records().Held {
-		if earlier(name) {
-			if err := r.removeSecretFinalizer(ctx, s, name); err != nil {
-				return err
-			}
+		if name == current {
+			continue
+		}
+		refused, err := r.Objects.Aside(s, "Secret "+name, "released", func() error { return r.removeSecretFinalizer(ctx, s, name) })
+		if err != nil {
+			return err
+		}
+		if refused == nil {
+			released = append(released, name)
 		}
 	}
-	return s.Stored.Save(ctx, func(records *topology.ClusterRecord) { records.Held = slices.DeleteFunc(records.Held, earlier) })
+	if len(released) == 0 {
+		return nil
+	}
+	return s.Stored.Save(ctx, func(records *topology.ClusterRecord) {
+		records.Held = slices.DeleteFunc(records.Held, func(name string) bool { return slices.Contains(released, name) })
+	})
 }
 
 // addSecretFinalizer puts the finalizer on. Once there are instances to look after, nothing waits for it.

@@ -45,6 +45,12 @@ func (f ForcedStop) settled(now time.Time) bool {
 	return f.Stopped != 0 && now.Sub(time.Unix(f.Stopped, 0)) >= forcedSettles
 }
 
+// notAfter sets times back to now that are later: the clock of the operator that recorded them was ahead. Nothing newer than such a time
+// would be seen until this clock has passed it.
+func (f *ForcedStop) notAfter(now time.Time) {
+	f.At, f.Stopped = min(f.At, now.Unix()), min(f.Stopped, now.Unix())
+}
+
 // recordForced remembers that an instance is stopped by force, or may be.
 func (p *pass) recordForced(m *Member, in *Instance) {
 	f, rec := ForcedStop{Instance: in.ID, At: p.Now.Unix()}, &p.plan.Records
@@ -95,6 +101,9 @@ func (p *pass) finishStops() {
 		}
 	}
 	rec := &p.plan.Records
+	for i := range rec.Forced {
+		rec.Forced[i].notAfter(p.Now)
+	}
 	rec.Forced = slices.DeleteFunc(rec.Forced, func(f ForcedStop) bool { return f.settled(p.Now) || p.startedSince(f) })
 	for i := range rec.Forced {
 		if f := &rec.Forced[i]; f.Stopped == 0 && p.CloudTaken.Unix() > f.At && p.ended(f.Instance) {

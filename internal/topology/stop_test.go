@@ -216,6 +216,37 @@ func TestForcedStopsAreFollowed(t *testing.T) {
 	}
 }
 
+// TestForcedStopsOfAClockThatIsAhead: times that another operator recorded, and that are later than now, are taken for now. The answer of
+// EC2 after that counts, and the volume is used again as long after the stop as any.
+func TestForcedStopsOfAClockThatIsAhead(t *testing.T) {
+	s := newScene()
+	s.forced(2, time.Minute)
+	f := &s.observed.Records.Forced[0]
+	f.At, f.Stopped = s.observed.Now.Add(time.Hour).Unix(), 0
+	s.member(2).Instances[0].State = stateStopped
+	after := func(d time.Duration) {
+		p, _ := s.plan()
+		s.observed.Records = p.Records
+		s.observed.Now = s.observed.Now.Add(d)
+		s.observed.CloudTaken = s.observed.Now
+	}
+	after(time.Second)
+	after(time.Second)
+	if got := s.observed.Records.Forced; len(got) != 1 || got[0].Stopped == 0 {
+		t.Fatalf("EC2 calls it stopped: recorded %+v", got)
+	}
+	s.observed.Records.Forced[0].Stopped = s.observed.Now.Add(time.Hour).Unix()
+	after(forcedSettles - time.Second)
+	after(time.Second)
+	if got := s.observed.Records.Forced; len(got) != 1 {
+		t.Errorf("just before it settles: recorded %+v", got)
+	}
+	after(time.Second)
+	if got := s.observed.Records.Forced; len(got) != 0 {
+		t.Errorf("once it has settled: recorded %+v", got)
+	}
+}
+
 // TestAVolumeThatWasDetachedFromARunningInstance: mysqld finds it again only after another start of the instance.
 func TestAVolumeThatWasDetachedFromARunningInstance(t *testing.T) {
 	for name, row := range map[string]struct {

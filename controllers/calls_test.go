@@ -199,3 +199,27 @@ func TestPreflightThatIsNotAnsweredIsPaced(t *testing.T) {
 	w.proxy.Remove(rule)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 }
+
+// TestNoPassWaitsForAPreflight that EC2 takes its time for: later passes take its outcome, and EC2 is asked once.
+func TestNoPassWaitsForAPreflight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	o.Wake = make(chan event.GenericEvent, 16)
+	const takes = 10 * slow
+	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Delay, Delay: takes, Actions: []string{"DescribeInstanceTypes"}})
+	must(t, err)
+	w.drive(o, patience, func() bool {
+		began := time.Now()
+		_, _ = w.pass(o)
+		if took := time.Since(began); took >= takes {
+			t.Fatalf("a pass took %s", took)
+		}
+		return len(o.Wake) > 0
+	})
+	if n := w.proxy.Counts()["DescribeInstanceTypes"]; n != 1 {
+		t.Errorf("EC2 was asked %d times", n)
+	}
+	w.proxy.Remove(rule)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/execute"
@@ -35,9 +37,11 @@ const preflightEvery = 30 * time.Second
 // preflightEvery.
 const preflightPause = 2 * time.Second
 
-// preflightYields is for how long a cluster without a primary looks for one before it asks EC2 what it could launch: the
-// preflight takes seconds, in which nobody can write.
-const preflightYields = 15 * time.Second
+// preflightPatience is how long the pass that begins a preflight waits for its answer: most come within it. A later pass takes a later one.
+const preflightPatience = time.Second
+
+// preflightTimeout bounds a whole preflight, of some ten calls.
+const preflightTimeout = time.Minute
 
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
@@ -67,15 +71,11 @@ func (r *Decider) tryLaunch(ctx context.Context, s *pass.Pass) {
 		s.Observed.Launchable = true
 		return
 	}
-	n, key := s.Cache, PreflightKey(s.Cluster)
-	if !n.Told.FailingSince.IsZero() && r.Clock.Since(n.Told.FailingSince) < preflightYields {
-		s.Observed.Launchable = n.Preflight.Passed == key && n.Preflight.Problem == nil
-		return
-	}
-	if n.Preflight.Passed != key || !n.Preflight.Clean() && r.Clock.Since(n.Preflight.At) >= preflightEvery {
+	n, key := &s.Cache.Preflight, PreflightKey(s.Cluster)
+	if n.Run != nil || n.Passed != key || !n.Clean() && r.Clock.Since(n.At) >= preflightEvery {
 		s.Access.Problem = r.askPreflight(ctx, s, key)
 	}
-	if s.Access.Problem == nil {
+	if s.Access.Problem == nil && n.Passed == key {
 		takePreflight(s)
 	}
 }
@@ -106,27 +106,63 @@ func takePreflight(s *pass.Pass) {
 	}
 }
 
-// askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
-// every pass.
+// askPreflight has EC2 check the spec, and takes the outcome once it is there. What EC2 does not answer costs a dozen calls, and is not asked
+// in every pass.
 func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (silent *engine.Problem) {
-	if p := s.Cache.Requests.Refusal(engine.Errand{What: engine.PreflightErrand}, r.Clock.Now()); p != nil {
-		return p
+	n, errand := &s.Cache.Preflight, engine.Errand{What: engine.PreflightErrand}
+	if n.Run == nil {
+		if p := s.Cache.Requests.Refusal(errand, r.Clock.Now()); p != nil {
+			return p
+		}
+		spec, err := r.PreflightSpec(s)
+		if err != nil {
+			r.RecordPreflight(s, key, []awsapi.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
+			return nil //nolint:nilerr // it is what was found
+		}
+		n.Run = r.beginPreflight(ctx, s, key, spec)
 	}
-	spec, err := r.PreflightSpec(s)
-	if err != nil {
-		r.RecordPreflight(s, key, []awsapi.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
-		return nil //nolint:nilerr // it is what was found
+	run := n.Run
+	select {
+	case <-run.Over:
+		n.Run = nil
+	default:
+		return nil
 	}
-	problems, err := s.Access.Cloud.Preflight(ctx, spec)
-	if err != nil {
-		p := engine.CloudError(err)
+	if run.Err != nil {
+		p := engine.CloudError(run.Err)
 		p.PauseFrom, p.Pause = preflightPause, preflightEvery
-		s.Cache.Requests.Fail(engine.Errand{What: engine.PreflightErrand}, p, r.Clock.Now())
+		s.Cache.Requests.Fail(errand, p, r.Clock.Now())
 		return p
 	}
-	s.Cache.Requests.Succeed(engine.Errand{What: engine.PreflightErrand})
-	r.RecordPreflight(s, key, problems)
+	s.Cache.Requests.Succeed(errand)
+	r.RecordPreflight(s, run.Key, run.Problems)
 	return nil
+}
+
+// beginPreflight begins a preflight beside the passes, and waits a moment for it; not at all while a member does not answer, because what is
+// done about that comes first. The cluster is looked at again when it is over.
+func (r *Decider) beginPreflight(ctx context.Context, s *pass.Pass, key string, spec ec2.PreflightSpec) *pass.PreflightRun {
+	over := make(chan struct{})
+	run := &pass.PreflightRun{Key: key, Over: over}
+	cloud, cluster := s.Access.Cloud, client.ObjectKeyFromObject(s.Cluster)
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), preflightTimeout)
+	go func() {
+		defer cancel()
+		run.Problems, run.Err = cloud.Preflight(own, spec)
+		close(over)
+		r.LookNow(cluster)
+	}()
+	if !s.Cache.Told.FailingSince.IsZero() || s.Cache.Looks.Members.Detector.SomeSilent() {
+		return run
+	}
+	patience := time.NewTimer(preflightPatience)
+	defer patience.Stop()
+	select {
+	case <-over:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return run
 }
 
 // rehearse has EC2 try what may have to be done one day to what there is, and shows what is not permitted. Only replacements of members that
@@ -193,7 +229,8 @@ func PreflightKey(c *v1alpha1.MySQLCluster) string {
 // anyVolume stands for the id of a volume that is not made yet.
 const anyVolume = "vol-0123456789abcdef0"
 
-// PreflightSpec is what is asked about: all members, and the first one's instance with the user data that it would get.
+// PreflightSpec is what is asked about: all members, and the first one's instance with the user data that it would get. It shares nothing with
+// the cluster that is written to: the preflight may outlast the pass.
 func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 	aws := s.Cluster.Spec.AWS
 	first := topology.LaunchInstance{Member: s.Desired.MemberName(0), Incarnation: 1, VolumeIncarnation: 1, VolumeID: anyVolume}
@@ -204,12 +241,14 @@ func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 	launch := observe.LaunchSpec(s, first)
 	launch.UserData = userData
 	launch.SubnetID = aws.SubnetIDs[0]
-	launch.SecurityGroupIDs = aws.SecurityGroupIDs
+	launch.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs)
+	launch.Owner.UserTags = maps.Clone(launch.Owner.UserTags)
+	volume := execute.VolumeSpec(s, topology.CreateVolume{Member: s.Desired.MemberName(0), Incarnation: 1, Zone: s.Desired.Subnets[0].Zone})
+	volume.Owner.UserTags = launch.Owner.UserTags
 	return ec2.PreflightSpec{
-		Launch:    launch,
-		Volume:    execute.VolumeSpec(s, topology.CreateVolume{Member: s.Desired.MemberName(0), Incarnation: 1, Zone: s.Desired.Subnets[0].Zone}),
+		Launch: launch, Volume: volume,
 		SubnetIDs: observe.SubnetIDs(s), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
-		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs, Replicas: int(s.Cluster.ReplicaCount()),
+		SecurityGroupIDs: launch.SecurityGroupIDs, ClientSecurityGroupIDs: slices.Clone(aws.ClientSecurityGroupIDs), Replicas: int(s.Cluster.ReplicaCount()),
 		Begun: len(s.Records().Members) > 0,
 	}, nil
 }

@@ -100,6 +100,18 @@ type preflightCache struct {
 	Problem *engine.Problem
 	// Shortage is what was found that is only reported.
 	Shortage *engine.Problem
+	// Run is the preflight that goes on, or whose outcome no pass has taken yet; nil for none.
+	Run *PreflightRun
+}
+
+// PreflightRun is a preflight that was begun. No pass waits for it for long.
+type PreflightRun struct {
+	// Key identifies the specification that it is about.
+	Key string
+	// Over is closed when Problems is what it found, or Err why EC2 did not answer.
+	Over     <-chan struct{}
+	Problems []awsapi.Problem
+	Err      error
 }
 
 // Clean says whether nothing was found.

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,16 +107,16 @@ func (s *subnets) cached(ids []string) (exist []Subnet, missing, unknown []strin
 
 // Subnets describes subnets in the order of ids, and lists those that do not exist (any more, or yet). It answers from
 // memory, AvailableIPs included, which the background keeps at most ten minutes old, and half a minute where a subnet is
-// missing or pending. A call is made for ids that were never asked for, and where there is no background.
+// missing or pending. A call is made for ids that were never asked for, and where there is no background. It is waited for
+// for a moment.
 //
-// The error is set when EC2 could not be asked for subnets of which nothing is known; right after a failure it is returned
-// without a call.
+// The error is set when EC2 could not be asked for subnets of which nothing is known, of class Waiting while it has not answered yet;
+// right after a failure it is returned without a call.
 func (r *Reader) Subnets(ctx context.Context, ids []string) (exist []Subnet, missing []string, err error) {
 	f := r.freshness
 	if ask := r.subnets.due(ids, r.clock.Now()); len(ask) > 0 {
 		if err = f.recentFailure(&f.described, f.retryPause()); err == nil {
-			_, err = r.AskSubnets(ctx, ask)
-			f.record(&f.described, err)
+			err = r.awaitSubnets(ctx, ask)
 		}
 	}
 	exist, missing, unknown := r.subnets.cached(ids)
@@ -123,6 +124,27 @@ func (r *Reader) Subnets(ctx context.Context, ids []string) (exist []Subnet, mis
 		err = nil // what was known before is still the best that is known
 	}
 	return exist, missing, err
+}
+
+// awaitSubnets asks EC2 for subnets, and waits for the answer as long as for a list beside the sweep: a failover must not wait for it. What
+// is answered later is there for the next pass.
+func (r *Reader) awaitSubnets(ctx context.Context, ids []string) error {
+	names := strings.Join(ids, ", ")
+	done := r.flights.DoChan("subnets "+names, func() (any, error) {
+		_, err := r.AskSubnets(context.WithoutCancel(ctx), ids)
+		r.freshness.record(&r.freshness.described, err)
+		return nil, err
+	})
+	patience := time.NewTimer(r.beside.patience)
+	defer patience.Stop()
+	select {
+	case result := <-done:
+		return result.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-patience.C:
+		return awsapi.NewWaiting("EC2 has not answered yet for %s", names)
+	}
 }
 
 // refreshSubnets brings what Subnets answers from up to date. A failure leaves it as it is.

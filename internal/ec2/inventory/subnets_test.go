@@ -18,10 +18,15 @@ import (
 type zones struct {
 	awsapi.API
 	subnets []types.Subnet
+	// answers, unless nil, is closed when EC2 is to answer.
+	answers chan struct{}
 }
 
 // DescribeSubnets implements API.
 func (z *zones) DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
+	if z.answers != nil {
+		<-z.answers
+	}
 	return &ec2.DescribeSubnetsOutput{Subnets: z.subnets}, nil
 }
 
@@ -29,7 +34,7 @@ func (z *zones) DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...f
 func TestSubnetThatAppears(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	api := &zones{}
-	r := NewReader(awsapi.Clients{EC2: api}, Options{Clock: clock, Interval: SweepInterval})
+	r := NewReader(awsapi.Clients{EC2: api}, Options{Clock: clock, Interval: SweepInterval, Patience: time.Minute})
 	subnet := func(state types.SubnetState) []types.Subnet {
 		return []types.Subnet{{SubnetId: aws.String("subnet-1"), State: state}}
 	}
@@ -54,6 +59,32 @@ func TestSubnetThatAppears(t *testing.T) {
 		if err != nil || len(exist)+len(missing) != 1 || (len(exist) == 1) != step.exists || step.exists && exist[0].State != string(step.current) {
 			t.Errorf("%s: %v, missing %v (%v)", step.name, exist, missing, err)
 		}
+	}
+}
+
+// TestNobodyWaitsLongForSubnets: a slow answer is taken by a later pass, and what was known before counts meanwhile.
+func TestNobodyWaitsLongForSubnets(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	api := &zones{subnets: []types.Subnet{{SubnetId: aws.String("subnet-1"), State: types.SubnetStateAvailable}}, answers: make(chan struct{})}
+	r := NewReader(awsapi.Clients{EC2: api}, Options{Clock: clock, Interval: SweepInterval, Patience: time.Millisecond})
+	if exist, missing, err := r.Subnets(t.Context(), []string{"subnet-1"}); !awsapi.IsWaiting(err) || len(exist)+len(missing) != 0 {
+		t.Errorf("while EC2 does not answer: %v, missing %v (%v)", exist, missing, err)
+	}
+	close(api.answers)
+	known := func() bool {
+		exist, _, err := r.Subnets(t.Context(), []string{"subnet-1"})
+		return err == nil && len(exist) == 1
+	}
+	for deadline := time.Now().Add(10 * time.Second); !known(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the late answer is not used")
+		}
+	}
+	api.answers = make(chan struct{})
+	defer close(api.answers)
+	clock.SetTime(clock.Now().Add(SubnetGrace*SubnetFor + time.Second))
+	if !known() {
+		t.Error("what was known before does not count while EC2 does not answer")
 	}
 }
 

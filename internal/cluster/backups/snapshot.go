@@ -124,6 +124,9 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	if b.Status.SnapshotID != "" {
 		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
 	}
+	if r.askedByAnother(s, b) {
+		return nil // CreateSnapshot takes no client token: asked too soon, EC2 would make a second one
+	}
 	errand := engine.Errand{What: engine.TakeSnapshotErrand, Object: pass.PurposeOf(b)}
 	if refusal := s.Cache.Requests.Refusal(errand, r.Clock.Now()); refusal != nil {
 		return refusal // EC2 is not asked yet, so that there is nothing to record
@@ -154,6 +157,12 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 		}))
 	}
 	return r.reportSnapshot(ctx, s, b, taken)
+}
+
+// askedByAnother says whether an operator before this one asked EC2 for a backup's snapshot, and EC2 may not list yet what it made: that
+// operator may have ended without the answer.
+func (r *Snapshots) askedByAnother(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	return b.Status.Phase == v1alpha1.BackupRunning && b.Status.Member != "" && r.mayYetShow(b) && b.Status.StartedAt.Time.Before(s.Observed.WatchedSince)
 }
 
 // refused says whether EC2 surely has not done what it was asked for.

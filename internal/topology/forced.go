@@ -84,7 +84,7 @@ func (p *pass) stop(m *Member, in *Instance) {
 	}
 }
 
-// finishStops goes on with the stops that got stuck, whoever asked for them, and follows the instances that were stopped by force.
+// finishStops repeats the stops that got stuck, whoever asked for them, and follows the instances that were stopped by force.
 func (p *pass) finishStops() {
 	if !p.CloudReachable {
 		return
@@ -100,6 +100,11 @@ func (p *pass) finishStops() {
 			}
 		}
 	}
+	p.followForced()
+}
+
+// followForced keeps the records of instances that were stopped by force up to date.
+func (p *pass) followForced() {
 	rec := &p.plan.Records
 	for i := range rec.Forced {
 		rec.Forced[i].notAfter(p.Now)

@@ -152,7 +152,9 @@ func (r *MySQLClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		}
 		return ctrl.Result{}, err
 	}
-	result, err := r.reporter.Conclude(ctx, s, r.pass(ctx, s))
+	failed := r.pass(ctx, s)
+	r.publisher.FollowClients(ctx, s)
+	result, err := r.reporter.Conclude(ctx, s, failed)
 	r.reporter.ReportUnfinished(req, s)
 	r.Metrics.Reconciled(r.Clock.Since(started), err)
 	return result, err

@@ -62,7 +62,7 @@ func (r *Objects) Aside(s *pass.Pass, object string, content any, write func() e
 // Apply writes a child object by server-side apply, unless it is as this process left it: the same configuration was
 // applied before, and the object's version has not changed since.
 func (r *Objects) Apply(ctx context.Context, s *pass.Pass, ac runtime.ApplyConfiguration, name string, current client.Object) error {
-	kind, exists, err := r.find(ctx, s, name, current)
+	kind, exists, err := r.Find(ctx, s, name, current)
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
@@ -80,10 +80,10 @@ func (r *Objects) Apply(ctx context.Context, s *pass.Pass, ac runtime.ApplyConfi
 	return nil
 }
 
-// find reads a child object into current, and says of which kind it is and whether it exists. The cache holds only what
+// Find reads a child object into current, and says of which kind it is and whether it exists. The cache holds only what
 // carries the operator's label. What it does not show may be somebody else's, which an apply would make ours: of that the
 // metadata are read past it.
-func (r *Objects) find(ctx context.Context, s *pass.Pass, name string, current client.Object) (kind string, exists bool, err error) {
+func (r *Objects) Find(ctx context.Context, s *pass.Pass, name string, current client.Object) (kind string, exists bool, err error) {
 	gvk, err := apiutil.GVKForObject(current, r.Client.Scheme())
 	if err != nil {
 		return "", false, err
@@ -100,6 +100,7 @@ func (r *Objects) find(ctx context.Context, s *pass.Pass, name string, current c
 	}
 	found := &list.Items[0]
 	current.SetName(found.Name)
+	current.SetUID(found.UID)
 	current.SetNamespace(found.Namespace)
 	current.SetOwnerReferences(found.OwnerReferences)
 	current.SetAnnotations(found.Annotations)

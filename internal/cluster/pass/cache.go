@@ -122,6 +122,17 @@ type publishedCache struct {
 	Clients engine.Publication
 	// Objects is what was applied to each child object, and the version that came of it.
 	Objects map[string]Applied
+	Write   WriteEndpoint
+}
+
+// WriteEndpoint is how clients reach the primary by its Service, as Kubernetes showed it last.
+type WriteEndpoint struct {
+	// Shown identifies the Service and its EndpointSlice. When it changes, a new connection may lead elsewhere.
+	Shown string
+	// Missing is why the Service leads clients nowhere, nil when it leads somewhere.
+	Missing *topology.Finding
+	// Refused is why the Service or its EndpointSlice could not be written last, nil when both could.
+	Refused *engine.Problem
 }
 
 // backupCache is what is known of the pods that back up, archive and restore.

@@ -25,11 +25,12 @@ import (
 // the rest. What is shown was observed before this pass acted; the next pass follows at once when it acted.
 func (r *Publisher) show(ctx context.Context, s *pass.Pass) error {
 	var failed []error
-	foreign := map[string]bool{}
+	foreign, refused := map[string]bool{}, refusal{primary: resources.NamesOf(s.Cluster.Name).Primary}
 	for _, service := range resources.Services(s.Cluster) {
 		p, err := r.Objects.Aside(s, "Service "+*service.Name, service, func() error { return r.applyService(ctx, s, service) })
 		failed = append(failed, err)
 		foreign[*service.Name] = p != nil && p.Reason == v1alpha1.ReasonForeignResource
+		refused = refused.of(*service.Name, p, err)
 	}
 	failed = append(failed, r.dropOthersSlices(ctx, s, foreign))
 	s.Result.Published = true
@@ -42,7 +43,9 @@ func (r *Publisher) show(ctx context.Context, s *pass.Pass) error {
 		p, err := r.Objects.Aside(s, "EndpointSlice "+*slice.Name, slice, func() error { return r.applySlice(ctx, s, slice, foreign[*slice.Name]) })
 		failed = append(failed, err)
 		s.Result.Published = s.Result.Published && p == nil && err == nil
+		refused = refused.of(*slice.Name, p, err)
 	}
+	s.Cache.Published.Write.Refused = refused.why
 	if s.Result.Published && s.Plan.Primary != "" { // otherwise what was shown before stays
 		s.Cache.Published.Clients.Shown(endpoints, r.Clock.Now())
 	}
@@ -52,6 +55,23 @@ func (r *Publisher) show(ctx context.Context, s *pass.Pass) error {
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
+}
+
+// refusal is why the Service of the primary, or the EndpointSlice of the same name, could not be written.
+type refusal struct {
+	primary string
+	why     *engine.Problem
+}
+
+// of adds the outcome of writing an object.
+func (f refusal) of(object string, p *engine.Problem, err error) refusal {
+	if p == nil {
+		p = pass.AsProblem(err)
+	}
+	if object == f.primary && f.why == nil {
+		f.why = p
+	}
+	return f
 }
 
 // withdraw takes the endpoints of a cluster that is being deleted away, from the pass on that asks EC2 to stop or terminate its instances:

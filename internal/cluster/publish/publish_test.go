@@ -1,9 +1,13 @@
 package publish
 
 import (
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +19,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 )
 
@@ -26,24 +31,32 @@ type shelf struct {
 	t *testing.T
 	r *Publisher
 	s *pass.Pass
+	// dialled are the addresses that the probe dialled.
+	dialled chan string
 }
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, discoveryv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	now := time.Date(2026, 11, 26, 14, 2, 30, 0, time.UTC)
-	prober := probe.NewProber(probe.ProberOptions{})
+	h := &shelf{t: t, dialled: make(chan string, 100)}
+	prober := probe.NewProber(probe.ProberOptions{Pool: conn.Options{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+		h.dialled <- address
+		return nil, errors.New("nobody is there")
+	}}})
 	t.Cleanup(prober.Close)
-	kube := fake.NewClientBuilder().WithScheme(scheme).Build()
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	kube := fake.NewClientBuilder().WithScheme(scheme).
+		WithIndex(&corev1.Service{}, metav1.ObjectNameField, byName).WithIndex(&discoveryv1.EndpointSlice{}, metav1.ObjectNameField, byName).Build()
 	ports := &pass.Ports{Client: kube, Reader: kube, Clock: clocktesting.NewFakePassiveClock(now), Prober: prober, Config: pass.Config{ClusterDomain: "cluster.local"}}
 	cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders", UID: "u1"}}
 	cluster.DeletionTimestamp, cluster.Spec.DeletionProtection = &metav1.Time{Time: now}, ptr.To(false)
-	h := &shelf{t, &Publisher{Ports: ports, Objects: &objects.Objects{Ports: ports}}, &pass.Pass{Cluster: cluster, Cache: pass.NewCache("u1")}}
+	h.r, h.s = &Publisher{Ports: ports, Objects: &objects.Objects{Ports: ports}}, &pass.Pass{Cluster: cluster, Cache: pass.NewCache("u1")}
 	h.s.Observed.CloudReachable = true
 	for _, name := range slicesOf {
 		slice := &discoveryv1.EndpointSlice{

@@ -150,7 +150,7 @@ func setReady(c pass.Conditions, s *pass.Pass, v verdict, failure *engine.Proble
 	case st.Phase == v1alpha1.PhaseReady && v.available.Status == metav1.ConditionUnknown:
 		c.Set(v1alpha1.ConditionReady, metav1.ConditionUnknown, v.available.Reason, v.available.Message)
 	case st.Phase == v1alpha1.PhaseReady:
-		c.Set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "all members are ready, but no write went through the primary Service in the last seconds")
+		c.Set(v1alpha1.ConditionReady, metav1.ConditionFalse, v.available.Reason, "all members are ready, but "+v.available.Message)
 	default:
 		message := "no member is ready"
 		if st.ReadyMembers != "" {
@@ -275,7 +275,7 @@ func (r *Reporter) figures(s *pass.Pass, failure *engine.Problem) metrics.Verdic
 		Undecided: !s.Planned && len(found) == 0,
 	}
 	// A first write is not missed until a probe had the time to make one.
-	tried := !r.Prober.Status(s.UID()).LastSuccess.IsZero() || r.Clock.Since(due) > firstProbe
+	tried := !r.writes(s).LastSuccess.IsZero() || r.Clock.Since(due) > firstProbe
 	v.Due = !due.IsZero() && (v.Available || tried)
 	for _, f := range found {
 		v.Problems = append(v.Problems, f.Reason)

@@ -32,6 +32,8 @@ type evidence struct {
 	// primary takes writes; empty for none. waiting says what it waits for.
 	primary, waiting string
 	probe            probe.ProbeResult
+	// unled is why the primary Service leads clients nowhere, nil when it leads somewhere. The probe has no success then.
+	unled *topology.Finding
 	// since is when this process began to watch the cluster, due when a write should have succeeded and none has since; see
 	// trackWrites.
 	since, due time.Time
@@ -79,6 +81,8 @@ func (e evidence) available() metav1.Condition {
 		return is(metav1.ConditionFalse, v1alpha1.ReasonWaking, "the cluster wakes from hibernation, and no write has succeeded yet")
 	case e.planned && e.primary == "":
 		return is(metav1.ConditionFalse, v1alpha1.ReasonNoPrimary, e.noPrimary())
+	case e.unled != nil:
+		return is(metav1.ConditionFalse, e.unled.Reason, e.unled.Message)
 	case e.probe.Probed:
 		return is(metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "the last write through the primary Service failed: "+cmp.Or(e.probe.Err, "no answer"))
 	case e.before == nil:
@@ -116,8 +120,8 @@ func (e evidence) outage(available metav1.Condition) *topology.Finding {
 	if available.Status != metav1.ConditionFalse || e.due.IsZero() || e.now.Sub(e.due) <= probe.ProbeFresh || slices.ContainsFunc(e.problems, said) {
 		return nil
 	}
-	if available.Reason == v1alpha1.ReasonNoPrimary {
-		return &topology.Finding{Reason: v1alpha1.ReasonNoPrimary, Message: available.Message}
+	if available.Reason == v1alpha1.ReasonNoPrimary || e.unled != nil {
+		return &topology.Finding{Reason: available.Reason, Message: available.Message}
 	}
 	why := cmp.Or(e.probe.Err, "no answer")
 	return &topology.Finding{Reason: v1alpha1.ReasonWriteFailed, Message: "writes through Service " + e.service + " fail: " + why + ". See the messages of the members in status"}
@@ -133,18 +137,26 @@ func (e evidence) counts(v verdict) time.Duration {
 
 // evidence gathers what a pass knows when it ends.
 func (r *Reporter) evidence(s *pass.Pass, problems []topology.Finding) evidence {
-	wrote := r.Prober.Status(s.UID())
+	wrote := r.writes(s)
 	return evidence{
 		now: r.Clock.Now(), planned: s.Planned, deleting: s.Deleting(), hibernates: s.Cluster.Spec.Hibernate, waking: waking(s) && wrote.LastSuccess.IsZero(),
 		service: resources.NamesOf(s.Cluster.Name).Primary, primary: s.Plan.Primary, waiting: s.Plan.Waiting.Message,
-		probe: wrote, since: s.Cache.Told.Writes.Since, due: s.Cache.Told.Writes.Due, problems: problems,
+		probe: wrote, unled: s.Cache.Published.Write.Missing, since: s.Cache.Told.Writes.Since, due: s.Cache.Told.Writes.Due, problems: problems,
 		before: meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionAvailable),
 	}
 }
 
+// writes is what the probe knows of the writes of clients: none of them succeeds while the primary Service leads nowhere.
+func (r *Reporter) writes(s *pass.Pass) probe.ProbeResult {
+	if why := s.Cache.Published.Write.Missing; why != nil {
+		return probe.ProbeResult{Probed: true, Err: why.Message}
+	}
+	return r.Prober.Status(s.UID())
+}
+
 // trackWrites notes since when writes are due. A process that finds a cluster unavailable takes over since when it has been.
 func (r *Reporter) trackWrites(s *pass.Pass) {
-	w, now, last := &s.Cache.Told.Writes, r.Clock.Now(), r.Prober.Status(s.UID()).LastSuccess
+	w, now, last := &s.Cache.Told.Writes, r.Clock.Now(), r.writes(s).LastSuccess
 	before, first := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionAvailable), w.Since.IsZero()
 	if first {
 		w.Since = now

@@ -55,6 +55,8 @@ func TestVerdicts(t *testing.T) {
 	unproven := topology.Finding{Reason: v1alpha1.ReasonPromotionNotProven, Message: "no primary: 2 of the 3 voters must be reached"}
 	missing := topology.Finding{Reason: v1alpha1.ReasonAcknowledgementsMissing, Message: "writes wait"}
 	denied := topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: "ec2:StopInstances is not permitted"}
+	refused := topology.Finding{Reason: v1alpha1.ReasonObjectRefused, Message: "Service orders-primary does not exist"}
+	unled := probe.ProbeResult{Probed: true, Err: refused.Message}
 	const secs = time.Second
 	for name, row := range map[string]struct {
 		e                   evidence
@@ -82,6 +84,14 @@ func TestVerdicts(t *testing.T) {
 			"False/NoPrimary: there is no primary yet: orders-0: instance", "False/Healthy"},
 		"it has just got its first primary": {evidence{planned: true, primary: "orders-0", due: ago(secs), since: ago(time.Hour), before: before(metav1.ConditionFalse, "NoPrimary")},
 			"False/NoPrimary: as before", "False/Healthy"},
+		"the Service is missing": {evidence{planned: true, primary: "orders-0", probe: unled, unled: &refused, due: ago(time.Minute)},
+			"False/ObjectRefused: Service orders-primary does not exist", "True/ObjectRefused: Service orders-primary does not exist"},
+		"the Service is missing, and the pass came to no plan": {evidence{probe: unled, unled: &refused, due: ago(time.Minute), before: before(metav1.ConditionTrue, "WriteSucceeded")},
+			"False/ObjectRefused", "True/ObjectRefused"},
+		"the Service is missing, and there is no primary either": {evidence{planned: true, waiting: "nobody answers", probe: unled, unled: &refused, due: ago(time.Minute)},
+			"False/NoPrimary", "True/NoPrimary"},
+		"the Service is missing while the cluster wakes": {evidence{planned: true, primary: "orders-0", waking: true, probe: unled, unled: &refused},
+			"False/Waking", "False/Healthy"},
 		"hibernates": {evidence{planned: true, hibernates: true, probe: failed(time.Hour)}, "False/Hibernated", "False/Healthy"},
 		"wakes": {evidence{planned: true, waking: true, waiting: "orders-0: instance i-0 is pending", before: before(metav1.ConditionFalse, "Hibernated")},
 			"False/Waking: the cluster wakes", "False/Healthy"},
@@ -173,6 +183,9 @@ func TestWritesAreDue(t *testing.T) {
 			s.Cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(long)}}
 		}
 	}
+	unled := func(s *pass.Pass) {
+		s.Cache.Published.Write.Missing = &topology.Finding{Reason: v1alpha1.ReasonObjectRefused}
+	}
 	established := topology.ClusterRecord{Established: true}
 	for name, row := range map[string]struct {
 		writes pass.Writes
@@ -181,6 +194,7 @@ func TestWritesAreDue(t *testing.T) {
 	}{
 		"never had a primary":               {pass.Writes{}, func(s *pass.Pass) { s.SetRecords(topology.ClusterRecord{}) }, time.Time{}},
 		"lost its primary":                  {pass.Writes{Since: long}, func(*pass.Pass) {}, now},
+		"its Service is missing":            {pass.Writes{Since: long, Due: long}, unled, long},
 		"still has none":                    {pass.Writes{Since: long, Due: long}, func(*pass.Pass) {}, long},
 		"a new leader finds it unavailable": {pass.Writes{}, unavailable("NoPrimary"), long},
 		"is to be deleted": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) {

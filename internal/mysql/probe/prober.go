@@ -85,6 +85,13 @@ type Prober struct {
 // turnsEach is in how many parts an interval is divided.
 const turnsEach = 20
 
+// aim is where the next write of a cluster goes.
+type aim struct {
+	target Target
+	// redial says that it goes over a new connection.
+	redial bool
+}
+
 // probe is the state for one cluster.
 type probe struct {
 	key string
@@ -95,7 +102,7 @@ type probe struct {
 	cancel  context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
-	target Target
+	aim    aim
 	result ProbeResult
 	// busy says that a write is under way, began when that one began; forgotten that nobody wants to know any more.
 	busy, forgotten bool
@@ -142,18 +149,29 @@ func (p *Prober) Set(key string, target Target) {
 	}
 	if present := p.probes[key]; present != nil {
 		present.mu.Lock()
-		present.target = target
+		present.aim.target = target
 		present.mu.Unlock()
 		return
 	}
 	p.set++
-	b := &probe{key: key, poolKey: fmt.Sprintf("%s %d", key, p.set), turn: p.set % turnsEach, target: target}
+	b := &probe{key: key, poolKey: fmt.Sprintf("%s %d", key, p.set), turn: p.set % turnsEach, aim: aim{target: target}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	p.probes[key] = b
 	p.turns[b.turn] = append(p.turns[b.turn], b)
 	p.begin.Do(func() { p.running.Go(p.run) })
 	b.busy, b.began = true, p.options.Clock.Now()
 	p.do(b)
+}
+
+// Redial has the next write of a cluster go over a new connection: an address may lead elsewhere than when the present one was made.
+func (p *Prober) Redial(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if present := p.probes[key]; present != nil {
+		present.mu.Lock()
+		present.aim.redial = true
+		present.mu.Unlock()
+	}
 }
 
 // Forget stops probing a cluster. A write under way is cut off.
@@ -327,8 +345,12 @@ func (b *probe) judge(clock clock.PassiveClock) bool {
 // also when only the operator's own account may still write.
 func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err error) {
 	b.mu.Lock()
-	target := b.target
+	target, redial := b.aim.target, b.aim.redial
+	b.aim.redial = false
 	b.mu.Unlock()
+	if redial {
+		p.pool.Forget(b.poolKey)
+	}
 	h := p.pool.Handle(mysql.Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	var found beatFacts
 	err = h.Keep(ctx, keptFor, func(s *conn.Session) error {

@@ -81,6 +81,14 @@ func TestProber(t *testing.T) {
 	mysqltest.Must(t, m[1].StartReplica(ctx))
 	mysqltest.WaitFor(t, "writes succeed again", succeeding)
 
+	tries = dialled.Load()
+	p.Redial("uid")
+	mysqltest.WaitFor(t, "a write over a new connection", func() bool { return dialled.Load() == tries+1 })
+	mysqltest.WaitFor(t, "a success over it", func() bool { return succeeding() && time.Since(p.Status("uid").LastSuccess) < 150*time.Millisecond })
+	if n := dialled.Load() - tries; n != 1 {
+		t.Errorf("%d new connections, want 1", n)
+	}
+
 	// The address leads to a member that is no primary, then to nobody.
 	target.Address, target.ServerName = w.Servers[1].Address(), w.Servers[1].DNSName()
 	p.Set("uid", target)

@@ -10,12 +10,14 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/exporter"
 )
 
@@ -425,5 +427,29 @@ func TestMetricsHasARowForEveryMetricOfMembers(t *testing.T) {
 	}
 	for name := range documented {
 		t.Errorf("metrics.md has %s, which is not exported", name)
+	}
+}
+
+// memberRow is a row of the table of status.members, with what each of its columns says.
+var memberRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\|$")
+
+// TestOperationsHasARowForEveryFieldOfAMember in the order of the type, and none for another.
+func TestOperationsHasARowForEveryFieldOfAMember(t *testing.T) {
+	_, section, found := strings.Cut(read(t, "operations.md"), "\n## Members\n")
+	if !found {
+		t.Fatal("operations.md has no section Members")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var documented, fields []string
+	for _, row := range memberRow.FindAllStringSubmatch(section, -1) {
+		documented = append(documented, row[1])
+	}
+	member := reflect.TypeFor[v1alpha1.MemberStatus]()
+	for i := range member.NumField() {
+		name, _, _ := strings.Cut(member.Field(i).Tag.Get("json"), ",")
+		fields = append(fields, name)
+	}
+	if !slices.Equal(documented, fields) {
+		t.Errorf("operations.md has rows for %v, and a member has the fields %v", documented, fields)
 	}
 }

@@ -352,6 +352,9 @@ func TestHibernationEndsNoMemoryThatAloneProvesAPrimary(t *testing.T) {
 			if !strings.Contains(actions, row.want) || strings.Contains(actions, row.not) {
 				t.Errorf("planned %q", actions)
 			}
+			if p.Hibernating != (row.waiting == "") {
+				t.Errorf("it says that the cluster hibernates: %t", p.Hibernating)
+			}
 			if !strings.Contains(p.Waiting.Message, row.waiting) || row.waiting == "" && strings.Contains(p.Waiting.Message, missing) {
 				t.Errorf("waits for %q", p.Waiting.Message)
 			}

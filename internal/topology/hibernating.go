@@ -12,6 +12,7 @@ import (
 // hibernate takes the instances of a cluster away and keeps its volumes: the voters acknowledge from disk, writes end, the replicas catch
 // up, then every instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
 func (p *removal) hibernate() {
+	p.plan.Hibernating = true
 	p.volumes.recordVolumes()
 	p.turns.recordVersions() // the spec may ask for a newer one when it wakes
 	p.plan.Membership = p.newestMembership()

@@ -128,6 +128,14 @@ type Plan struct {
 	Quarantined int
 	// RequeueAfter is when to look again although nothing was heard.
 	RequeueAfter time.Duration
+	Removal
+}
+
+// Removal is how far the removal of a cluster's instances has got, for good or for a hibernation.
+type Removal struct {
+	// Hibernating is true while the instances are ended, or have ended, because the cluster hibernates: it takes no writes. It is false while
+	// something has to come first.
+	Hibernating bool
 	// Gone is true when a deletion is finished: EC2 shows nothing of this cluster that the policy does not keep.
 	Gone bool
 }

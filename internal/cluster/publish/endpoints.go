@@ -177,7 +177,7 @@ func (r *Publisher) dropEndpoints(ctx context.Context, s *pass.Pass, name string
 // cluster that is still being restored serves nobody, and the restoring pod finds its member by what is published here.
 // A foreign Service is given no endpoints of ours; those that it has, because it took the place of ours, go on to be right.
 func (r *Publisher) applySlice(ctx context.Context, s *pass.Pass, slice *discoveryv1ac.EndpointSliceApplyConfiguration, foreign bool) error {
-	unknown := s.Plan.Primary == "" && !s.Cluster.Spec.Hibernate && !s.Recovering()
+	unknown := s.Plan.Primary == "" && !s.Plan.Hibernating && !s.Recovering()
 	if unknown || foreign {
 		var current discoveryv1.EndpointSlice
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: *slice.Name}, &current)

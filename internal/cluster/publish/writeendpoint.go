@@ -94,7 +94,7 @@ func missing(s *pass.Pass, what string) *topology.Finding {
 // aimProbe sets where the prober writes: where clients are led, or at the primary's address while they are led nowhere, so that a failure of
 // the primary is noticed all the same.
 func (r *Publisher) aimProbe(s *pass.Pass) {
-	if s.Cluster.Spec.Hibernate {
+	if s.Plan.Hibernating {
 		r.Prober.Forget(s.UID())
 		return
 	}

@@ -87,6 +87,7 @@ func TestTheProbeGoesTheWayOfClients(t *testing.T) {
 		"its namespace is being deleted, and it is still there":           {func(h *shelf) { h.s.Keys.Leaving = true }, "", through},
 		"a Service that leads on, and a change of it was refused":         {func(h *shelf) { h.s.Cache.Published.Write.Refused = refused }, "", through},
 		"the pass ended early: there is no plan, but there is no Service": {func(h *shelf) { h.delete(&corev1.Service{}); h.s.Plan.Primary = "" }, "WriteFailed: Service", ""},
+		"it is to hibernate, and does not yet":                            {func(h *shelf) { h.s.Cluster.Spec.Hibernate = true }, "", through},
 		"there is no EndpointSlice": {func(h *shelf) { h.delete(&discoveryv1.EndpointSlice{}) },
 			"WriteFailed: EndpointSlice orders-primary does not exist", direct},
 		"it has no endpoint": {func(h *shelf) { h.change(func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }) },

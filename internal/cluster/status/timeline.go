@@ -21,7 +21,7 @@ func (r *Reporter) trackPromotion(s *pass.Pass) {
 	switch {
 	case t.Unseen:
 		t.Unseen = false
-	case !s.Planned || s.Deleting() || s.Cluster.Spec.Hibernate:
+	case !s.Planned || s.Deleting() || s.Plan.Hibernating:
 		*t = pass.Timeline{}
 	case s.Plan.Failing && (t.Noticed.IsZero() || t.Announced):
 		if t.Announced { // another failure, ahead of the status of the one before

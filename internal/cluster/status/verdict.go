@@ -24,7 +24,9 @@ const firstProbe = probe.ProbeFresh + probe.DefaultProbeTimeout
 type evidence struct {
 	now time.Time
 	// planned is true when the pass came to a plan: then primary and waiting are what it says.
-	planned, deleting, hibernates bool
+	planned, deleting bool
+	// hibernates is true while instances are ended for a hibernation, or have ended; asleep once none is left.
+	hibernates, asleep bool
 	// waking is true from hibernation on until the first write succeeds.
 	waking bool
 	// service is the name of the primary Service.
@@ -73,6 +75,8 @@ func (e evidence) available() metav1.Condition {
 	switch {
 	case e.deleting:
 		return is(metav1.ConditionFalse, v1alpha1.ReasonDeleting, "the cluster is being deleted; the operator no longer checks whether it takes writes")
+	case e.hibernates && !e.asleep:
+		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster takes no more writes: its instances are being ended because spec.hibernate is set")
 	case e.hibernates:
 		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
 	case e.probe.Probed && e.now.Sub(e.probe.LastSuccess) <= probe.ProbeFresh:
@@ -139,7 +143,8 @@ func (e evidence) counts(v verdict) time.Duration {
 func (r *Reporter) evidence(s *pass.Pass, problems []topology.Finding) evidence {
 	wrote := r.writes(s)
 	return evidence{
-		now: r.Clock.Now(), planned: s.Planned, deleting: s.Deleting(), hibernates: s.Cluster.Spec.Hibernate, waking: waking(s) && wrote.LastSuccess.IsZero(),
+		now: r.Clock.Now(), planned: s.Planned, deleting: s.Deleting(), hibernates: hibernates(s), asleep: s.Cluster.Status.Phase == v1alpha1.PhaseHibernated,
+		waking:  !s.Cluster.Spec.Hibernate && waking(s) && wrote.LastSuccess.IsZero(),
 		service: resources.NamesOf(s.Cluster.Name).Primary, primary: s.Plan.Primary, waiting: s.Plan.Waiting.Message,
 		probe: wrote, unled: s.Cache.Published.Write.Missing, since: s.Cache.Told.Writes.Since, due: s.Cache.Told.Writes.Due, problems: problems,
 		before: meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionAvailable),
@@ -162,7 +167,7 @@ func (r *Reporter) trackWrites(s *pass.Pass) {
 		w.Since = now
 	}
 	switch {
-	case s.Deleting(), s.Cluster.Spec.Hibernate:
+	case s.Deleting(), hibernates(s):
 		w.Due = time.Time{}
 	case !last.IsZero():
 		w.Due = last
@@ -174,6 +179,16 @@ func (r *Reporter) trackWrites(s *pass.Pass) {
 			w.Due = before.LastTransitionTime.Time
 		}
 	}
+}
+
+// hibernates says whether the instances of a cluster are ended, or have ended, for a hibernation. A pass without a plan goes by what status
+// says.
+func hibernates(s *pass.Pass) bool {
+	if s.Planned {
+		return s.Plan.Hibernating
+	}
+	before := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionAvailable)
+	return s.Cluster.Spec.Hibernate && before != nil && before.Reason == v1alpha1.ReasonHibernated
 }
 
 // waking says whether no write had succeeded since the cluster hibernated when status was written. Status keeps that across a restart of

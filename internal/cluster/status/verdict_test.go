@@ -92,7 +92,11 @@ func TestVerdicts(t *testing.T) {
 			"False/NoPrimary", "True/NoPrimary"},
 		"the Service is missing while the cluster wakes": {evidence{planned: true, primary: "orders-0", waking: true, probe: unled, unled: &refused},
 			"False/Waking", "False/Healthy"},
-		"hibernates": {evidence{planned: true, hibernates: true, probe: failed(time.Hour)}, "False/Hibernated", "False/Healthy"},
+		"hibernates": {evidence{planned: true, hibernates: true, asleep: true, probe: failed(time.Hour)}, "False/Hibernated: the cluster hibernates", "False/Healthy"},
+		"is going to hibernate, and instances are being ended": {evidence{planned: true, hibernates: true, probe: succeeded(secs), unled: &refused},
+			"False/Hibernated: the cluster takes no more writes", "False/Healthy"},
+		"is to hibernate, and a primary has to lead first": {evidence{planned: true, waiting: "the cluster hibernates once a primary leads", probe: failed(time.Minute), due: ago(time.Minute)},
+			"False/NoPrimary: no member takes writes: the cluster hibernates once", "True/NoPrimary"},
 		"wakes": {evidence{planned: true, waking: true, waiting: "orders-0: instance i-0 is pending", before: before(metav1.ConditionFalse, "Hibernated")},
 			"False/Waking: the cluster wakes", "False/Healthy"},
 		"wakes, and the operator has not looked yet": {evidence{waking: true, before: before(metav1.ConditionFalse, "Waking")}, "False/Waking", ""},
@@ -200,7 +204,12 @@ func TestWritesAreDue(t *testing.T) {
 		"is to be deleted": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) {
 			s.Cluster.DeletionTimestamp, s.Cluster.Spec.DeletionProtection = &metav1.Time{Time: now}, ptr.To(false)
 		}, time.Time{}},
-		"hibernates":                     {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) { s.Cluster.Spec.Hibernate = true }, time.Time{}},
+		"hibernates":                        {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) { s.Cluster.Spec.Hibernate, s.Plan.Hibernating = true, true }, time.Time{}},
+		"is to hibernate, and does not yet": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) { s.Cluster.Spec.Hibernate = true }, long},
+		"hibernates, and the pass came to no plan": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) {
+			unavailable(v1alpha1.ReasonHibernated)(s)
+			s.Planned, s.Cluster.Spec.Hibernate = false, true
+		}, time.Time{}},
 		"begins to wake":                 {pass.Writes{Since: long}, unavailable(v1alpha1.ReasonHibernated), time.Time{}},
 		"wakes":                          {pass.Writes{Since: long}, unavailable(v1alpha1.ReasonWaking), time.Time{}},
 		"wakes, and the operator is new": {pass.Writes{}, unavailable(v1alpha1.ReasonWaking), time.Time{}},

@@ -99,3 +99,50 @@ func TestEventsWaitForTheRestore(t *testing.T) {
 		})
 	}
 }
+
+// hostile are settings of a cluster that refuse or change what a server without them took.
+var hostile = map[string]string{
+	"parser_max_mem_size": "10000000", "max_execution_time": "1", "max_join_size": "1", "sql_big_selects": "OFF", "sql_safe_updates": "ON", "sql_select_limit": "1",
+	"sql_require_primary_key": "ON", "sql_generate_invisible_primary_key": "ON", "innodb_strict_mode": "ON", "explicit_defaults_for_timestamp": "OFF", "restrict_fk_on_non_standard_key": "ON",
+	"default_storage_engine": "MyISAM", "table_encryption_privilege_check": "ON", "innodb_file_per_table": "OFF", "innodb_default_row_format": "compact", "old_alter_table": "ON",
+	"sql_mode": "TRADITIONAL,ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION", "default_time_zone": "+05:30", "collation_server": "latin1_german1_ci", "character_set_server": "latin1", "default_collation_for_utf8mb4": "utf8mb4_general_ci",
+	"autocommit": "OFF", "completion_type": "RELEASE", "transaction_read_only": "ON", "transaction_isolation": "SERIALIZABLE", "lock_wait_timeout": "1", "innodb_lock_wait_timeout": "1", "wait_timeout": "1", "interactive_timeout": "1",
+	"net_read_timeout": "1", "max_allowed_packet": "1024", "net_buffer_length": "1024", "max_user_connections": "1", "max_error_count": "0", "group_concat_max_len": "4", "connection_memory_limit": "2097152", "global_connection_memory_tracking": "ON",
+	"regexp_time_limit": "1", "regexp_stack_limit": "8192", "sql_auto_is_null": "ON", "sql_quote_show_create": "OFF", "sql_warnings": "ON", "terminology_use_previous": "BEFORE_8_2_0", "show_create_table_verbosity": "ON",
+	"show_gipk_in_create_table_and_information_schema": "OFF", "print_identified_with_as_hex": "OFF", "password_history": "3", "log_bin_trust_function_creators": "OFF", "mandatory_roles": "none",
+}
+
+// TestHostileSettings: a backup restores whatever the settings of the cluster refuse.
+func TestHostileSettings(t *testing.T) {
+	w := theWorld(t)
+	from := w.source(t, nil)
+	many := strings.Repeat("1,", 120_000) + "1"
+	sql(t, from, `CREATE DATABASE h; CREATE TABLE h.child (id INT PRIMARY KEY); CREATE TABLE h.nokey (a INT, t TIMESTAMP NOT NULL, d DATE, u INT UNSIGNED, g TEXT, KEY (a));
+		SET sql_mode = 'ALLOW_INVALID_DATES', cte_max_recursion_depth = 300000; INSERT INTO h.nokey (a, t, d, u, g) VALUES (1, '2020-01-01', '2020-02-31', 0, 'a\\b');
+		CREATE TABLE h.small (n TINYINT) ROW_FORMAT = COMPACT; INSERT INTO h.small WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 260000) SELECT i % 10 FROM n;
+		CREATE TABLE h.wide (a VARCHAR(700), KEY (a)); INSERT INTO h.wide VALUES (REPEAT('ü', 700)), (REPEAT('x', 300));
+		CREATE TABLE h.expression (a TEXT, CONSTRAINT c CHECK (a REGEXP '^(a+)+$')); INSERT INTO h.expression VALUES (REPEAT('a', 20000));
+		SET SESSION restrict_fk_on_non_standard_key = OFF; CREATE TABLE h.parent (id INT PRIMARY KEY, k INT, KEY (k)); CREATE TABLE h.other (k INT, FOREIGN KEY (k) REFERENCES h.parent (k));
+		CREATE VIEW h.v AS SELECT COUNT(*) AS n FROM h.small; CREATE EVENT h.e ON SCHEDULE EVERY 1 DAY STARTS '2020-01-01' DISABLE ON REPLICA DO SELECT 1;
+		SET GLOBAL log_bin_trust_function_creators = ON; CREATE FUNCTION h.f() RETURNS INT RETURN RAND() * 10; CREATE PROCEDURE h.p() SELECT 1 IN (`+many+`); CREATE VIEW h.long AS SELECT 1 IN (`+many+`) AS x`)
+	target, named, left := w.roundTrip(t, from, hostile)
+	if len(named)+len(left) > 0 {
+		t.Errorf("named are %v, left out %v", named, left)
+	}
+	for _, ask := range []string{
+		"SELECT COUNT(*), SUM(n) FROM small", "SELECT a, UNIX_TIMESTAMP(t), d + 0, u, g FROM nokey", "SELECT COUNT(*), SUM(LENGTH(a)) FROM wide", "SELECT LENGTH(a) FROM expression",
+		"SHOW CREATE TABLE other", "SHOW CREATE TABLE nokey", "SHOW CREATE TABLE wide", "SHOW CREATE TABLE small", "SHOW CREATE DATABASE h", "SHOW CREATE EVENT e", "SHOW CREATE FUNCTION f", "SELECT SHA2(ROUTINE_DEFINITION, 256) FROM information_schema.ROUTINES WHERE ROUTINE_NAME = 'p'", "SELECT x FROM `long`",
+		"SELECT TABLE_NAME, ENGINE, ROW_FORMAT FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'h' AND TABLE_TYPE = 'BASE TABLE' ORDER BY 1",
+	} {
+		const session = "SET autocommit = 1, completion_type = NO_CHAIN, transaction_read_only = OFF, sql_select_limit = DEFAULT, sql_select_limit = 1000, max_join_size = 1000000, sql_big_selects = ON, max_execution_time = 0, sql_mode = '', time_zone = '+00:00', parser_max_mem_size = 1000000000, " +
+			"terminology_use_previous = NONE, sql_quote_show_create = ON, show_create_table_verbosity = OFF; USE h; "
+		if got, want := sql(t, target, session+ask), sql(t, from, session+ask); got != want {
+			t.Errorf("%s: restored is\n%.400s\nof\n%.400s", ask, got, want)
+		}
+	}
+	for name, want := range map[string]string{"innodb_default_row_format": "compact", "regexp_time_limit": "1", "regexp_stack_limit": "8192", "max_allowed_packet": "1024", "innodb_file_per_table": "0", "mandatory_roles": "none"} {
+		if got := sql(t, target, "SELECT @@GLOBAL."+name); got != want {
+			t.Errorf("%s is %s afterwards", name, got)
+		}
+	}
+}

@@ -70,12 +70,12 @@ func (l *driverLog) explain(err error) error {
 // MaxPacket is the largest statement that MySQL can be made to take, in bytes. The server's own limit decides.
 const MaxPacket = 1 << 30
 
-// unlimited is the greatest limit, which means none. DEFAULT would be the global value.
-const unlimited = "18446744073709551615"
+// Unlimited is the greatest limit, which means none. DEFAULT would be the global value.
+const Unlimited = "18446744073709551615"
 
 // WholeReads is the statement that keeps limits which were set globally from cutting what a program of MySQL's reads, or from
 // refusing it: the program's first.
-const WholeReads = "SET SESSION sql_select_limit = " + unlimited + ", SESSION max_join_size = " + unlimited +
+const WholeReads = "SET SESSION sql_select_limit = " + Unlimited + ", SESSION max_join_size = " + Unlimited +
 	", SESSION sql_big_selects = 1, SESSION sql_safe_updates = 0, SESSION max_execution_time = 0"
 
 // SQLMode is that of a session, as SQL writes it.
@@ -94,15 +94,15 @@ var sessionSettings = map[string]string{
 	"innodb_lock_wait_timeout": "5", // seconds
 	"wait_timeout":             "31536000",
 	"max_execution_time":       "0",
-	"sql_select_limit":         unlimited,
-	"max_join_size":            unlimited,
+	"sql_select_limit":         Unlimited,
+	"max_join_size":            Unlimited,
 	"sql_big_selects":          "1",
 	"sql_safe_updates":         "0",
 }
 
 // ownSettings are for the operator's sessions alone: they need a privilege that the accounts of pods lack. They keep a session out of the
 // general query log, and out of the slow query log, which takes nothing that examines fewer rows, and take names of files as they are.
-const ownSettings = ", SESSION sql_log_off = 1, SESSION character_set_filesystem = binary, SESSION min_examined_row_limit = " + unlimited
+const ownSettings = ", SESSION sql_log_off = 1, SESSION character_set_filesystem = binary, SESSION min_examined_row_limit = " + Unlimited
 
 // neverSlow keeps a session out of the slow query log, unless that takes what uses no index as well. Every account may have it.
 const neverSlow = ", SESSION long_query_time = 31536000"

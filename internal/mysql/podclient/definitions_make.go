@@ -13,12 +13,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// LoadSettings keep what only refuses, or only adds, while a server is being filled from doing so: the session's first statement. The
-// same go for MySQL's client and for a Loader.
-const LoadSettings = conn.WholeReads + ", SESSION autocommit = 1, SESSION transaction_read_only = 0, SESSION completion_type = NO_CHAIN, SESSION foreign_key_checks = 0" +
-	", SESSION sql_require_primary_key = 0, SESSION restrict_fk_on_non_standard_key = 0, SESSION innodb_strict_mode = 0, SESSION explicit_defaults_for_timestamp = 1" +
-	", SESSION sql_generate_invisible_primary_key = 0, SESSION default_table_encryption = 0, SESSION default_storage_engine = InnoDB, SESSION wait_timeout = 31536000"
-
 // Loader fills a server that a Recovery has opened, without the binary log.
 type Loader struct {
 	v *Visit
@@ -32,7 +26,7 @@ type Loader struct {
 
 // Loader makes the connection one that fills the server, and nothing else from now on.
 func (v *Visit) Loader(ctx context.Context) (*Loader, error) {
-	for _, statement := range []string{LoadSettings, "SET SESSION sql_log_bin = OFF, SESSION lock_wait_timeout = 60, SESSION sql_mode = ''"} {
+	for _, statement := range []string{LoadSettings, programSettings} {
 		if err := v.exec(ctx, statement); err != nil {
 			return nil, fmt.Errorf("prepare the session that fills the server: %w", err)
 		}

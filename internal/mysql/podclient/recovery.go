@@ -164,9 +164,10 @@ func (r *Recovery) marked(ctx context.Context) (ours, done bool, err error) {
 	return name == r.name, done && name == r.name, err
 }
 
-// open lets this account write, nobody else, and nothing into the binary log. read_only stays on.
+// open lets this account write, nobody else, and nothing into the binary log. read_only stays on. The session compares what was restored
+// as well, and reads definitions of any length.
 func (r *Recovery) open(ctx context.Context) error {
-	for _, statement := range []string{"SET GLOBAL super_read_only = OFF", "SET SESSION sql_log_bin = OFF", "SET SESSION lock_wait_timeout = 60"} {
+	for _, statement := range []string{"SET GLOBAL super_read_only = OFF", "SET SESSION sql_log_bin = OFF, SESSION lock_wait_timeout = 60" + permissive} {
 		if err := r.v.exec(ctx, statement); err != nil {
 			return fmt.Errorf("open the server for the recovery: %w", err)
 		}

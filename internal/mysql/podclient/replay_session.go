@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +25,6 @@ type ReplaySession struct {
 	piece []byte
 }
 
-// lenient keeps what only refuses, or only adds, from doing so to statements that a server has taken once, and of which the binary log
-// does not say how their sessions had it.
-var lenient = []string{"SESSION restrict_fk_on_non_standard_key = 0", "SESSION innodb_strict_mode = 0", "SESSION sql_generate_invisible_primary_key = 0"}
-
 // OpenReplay opens a session beside the visit's own, on the same server as the same user. PrepareGround comes before it.
 func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 	link, err := packets(ctx, v.o)
@@ -37,17 +32,8 @@ func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 		return nil, fmt.Errorf("begin the replay on %s: %w", v.o.Endpoint.ServerName, err)
 	}
 	r := &ReplaySession{conn: link}
-	// A statement that is read from a bucket may come slowly.
-	settings := append([]string{"SESSION sql_log_bin = ON", "SESSION pseudo_replica_mode = ON", "SESSION net_read_timeout = 600"}, lenient...)
-	for name, value := range conn.SessionSettings() {
-		if name == "lock_wait_timeout" {
-			value = "60"
-		}
-		settings = append(settings, "SESSION "+name+" = "+value)
-	}
-	slices.Sort(settings)
 	// Whoever recovers the server after this pod ends the session by the lock: it may hold a transaction, and its GTID.
-	for _, statement := range []string{"SET NAMES utf8mb4", "SET " + strings.Join(settings, ", "), fmt.Sprintf("DO GET_LOCK('%s', %d)", replayLock, lockPatience)} {
+	for _, statement := range []string{"SET NAMES utf8mb4", replaySettings(), fmt.Sprintf("DO GET_LOCK('%s', %d)", replayLock, lockPatience)} {
 		if err := r.Replay(ctx, statement); err != nil {
 			r.Close()
 			return nil, fmt.Errorf("begin the replay on %s: %w", v.o.Endpoint.ServerName, err)

@@ -10,14 +10,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// RowMode is the SQL mode in which tables and rows are made: no value is refused or changed that the other server has.
-const RowMode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
-
-// rowSettings are those that a dump gives its own session before its rows. Sessions that load beside others wait for these as long as
-// it takes.
-const rowSettings = "SET SESSION sql_log_bin = OFF, SESSION sql_mode = '" + RowMode + "', SESSION unique_checks = 0, SESSION time_zone = '+00:00', SESSION sql_notes = 0" +
-	", SESSION lock_wait_timeout = 31536000, SESSION innodb_lock_wait_timeout = 31536000"
-
 // loadAttempts is how often a statement is run that loses a deadlock. Nothing of it is left then.
 const loadAttempts = 10
 

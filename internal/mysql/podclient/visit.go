@@ -108,7 +108,7 @@ const systemSchemas = "('mysql', 'sys', 'information_schema', 'performance_schem
 
 // Printing makes SHOW CREATE and SHOW GRANTS print the same on every server, whatever was set globally. It continues a SET statement.
 const Printing = ", SESSION sql_quote_show_create = ON, SESSION show_gipk_in_create_table_and_information_schema = ON, SESSION show_create_table_verbosity = OFF" +
-	", SESSION show_create_table_skip_secondary_engine = OFF"
+	", SESSION show_create_table_skip_secondary_engine = OFF, SESSION terminology_use_previous = NONE"
 
 // printing is the statement that sets Printing.
 const printing = "SET SESSION sql_mode = ''" + Printing

@@ -2,6 +2,7 @@ package podclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,10 +12,11 @@ import (
 )
 
 // groundVariables are global variables that a server has otherwise while it is filled: it takes the largest statements there are,
-// functions that do not say what they read, and tables that only can be in files of their own, and drops any role. Their values have no
-// spaces, but for that of the last.
+// functions that do not say what they read, tables that only can be in files of their own, keys as long as a table can have, and
+// whatever regular expressions in CHECKs take, and drops any role.
 var groundVariables = []groundVariable{
-	{"max_allowed_packet", strconv.Itoa(conn.MaxPacket), false}, {"log_bin_trust_function_creators", "1", false}, {"innodb_file_per_table", "1", false}, {"mandatory_roles", "", true},
+	{"max_allowed_packet", strconv.Itoa(conn.MaxPacket), false}, {"log_bin_trust_function_creators", "1", false}, {"innodb_file_per_table", "1", false},
+	{"innodb_default_row_format", "dynamic", true}, {"regexp_time_limit", "0", false}, {"regexp_stack_limit", "0", false}, {"mandatory_roles", "", true},
 }
 
 type groundVariable struct {
@@ -33,32 +35,43 @@ func (g groundVariable) set(value string) string {
 // Ground is a server made ready to be filled, on which none of its scheduled events runs meanwhile.
 type Ground struct {
 	v *Visit
-	// before are groundVariables as they were before any recovery changed them.
-	before []string
+	// before are groundVariables as they were before any recovery changed them, by their names.
+	before map[string]string
 	// scheduler says whether the event scheduler is ON, OFF or DISABLED; resumes, whether End starts it.
 	scheduler string
 	resumes   bool
 }
 
-// groundQuery reads what PrepareGround changes, whether the scheduler was stopped by a statement or for good, and what was
-// noted of the variables.
-const groundQuery = `SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.log_bin_trust_function_creators, @@GLOBAL.innodb_file_per_table, @@GLOBAL.mandatory_roles, @@GLOBAL.event_scheduler,
+// groundQuery reads, besides the variables, whether the scheduler was stopped by a statement or for good, and the comment that
+// PrepareGround left.
+const groundQuery = `SELECT @@GLOBAL.event_scheduler,
 	IFNULL((SELECT VARIABLE_SOURCE FROM performance_schema.variables_info WHERE VARIABLE_NAME = 'event_scheduler'), ''),
 	IFNULL((SELECT VARIABLE_VALUE FROM performance_schema.persisted_variables WHERE VARIABLE_NAME = 'event_scheduler'), ''),
 	IFNULL((SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'recovery'), '')`
 
 // ground reads a server as it is, and what it was before a recovery that was cut off.
 func (v *Visit) ground(ctx context.Context) (*Ground, error) {
-	g := &Ground{v: v, before: make([]string, len(groundVariables))}
-	var source, persisted, noted string
-	if err := v.s.Row(ctx, groundQuery, nil, &g.before[0], &g.before[1], &g.before[2], &g.before[3], &g.scheduler, &source, &persisted, &noted); err != nil {
+	var source, persisted, comment string
+	g, query := &Ground{v: v, before: map[string]string{}}, groundQuery
+	values := make([]string, len(groundVariables))
+	into := []any{&g.scheduler, &source, &persisted, &comment}
+	for i, variable := range groundVariables {
+		query += ", @@GLOBAL." + variable.name
+		into = append(into, &values[i])
+	}
+	if err := v.s.Row(ctx, query, nil, into...); err != nil {
 		return nil, fmt.Errorf("read the server's limits: %w", err)
 	}
-	if noted != "" {
-		for i, before := range strings.SplitN(noted, " ", len(g.before)) {
-			if g.before[i] == groundVariables[i].during {
-				g.before[i] = before
-			}
+	recorded := map[string]string{}
+	if comment != "" {
+		if err := json.Unmarshal([]byte(comment), &recorded); err != nil {
+			return nil, fmt.Errorf("read the server's limits of before the recovery: %w", err)
+		}
+	}
+	for i, variable := range groundVariables {
+		g.before[variable.name] = values[i]
+		if before, known := recorded[variable.name]; known && values[i] == variable.during {
+			g.before[variable.name] = before
 		}
 	}
 	g.resumes = g.scheduler == "ON" || g.scheduler == "OFF" && source == "DYNAMIC" && persisted != "OFF"
@@ -66,18 +79,22 @@ func (v *Visit) ground(ctx context.Context) (*Ground, error) {
 }
 
 // PrepareGround makes a server ready that a Recovery has opened. Sessions that are to fill it are opened
-// after it. What it changes is noted in the comment of the recovery's mark, for one that is cut off.
+// after it. It records what it changes in the comment of the recovery's mark, for one that is cut off.
 func (v *Visit) PrepareGround(ctx context.Context) (*Ground, error) {
 	g, err := v.ground(ctx)
 	if err != nil {
 		return nil, err
+	}
+	recorded, err := json.Marshal(g.before)
+	if err != nil {
+		return nil, fmt.Errorf("record the server's limits: %w", err)
 	}
 	var settings []string
 	for _, variable := range groundVariables {
 		settings = append(settings, variable.set(variable.during))
 	}
 	statements := []string{
-		"ALTER TABLE " + recoveryTable + " COMMENT = " + conn.QuoteText(strings.Join(g.before, " ")),
+		"ALTER TABLE " + recoveryTable + " COMMENT = " + conn.QuoteText(string(recorded)),
 		"SET " + strings.Join(settings, ", "),
 	}
 	for _, statement := range statements {
@@ -103,9 +120,9 @@ func (g *Ground) stopEvents(ctx context.Context) error {
 // whole.
 func (g *Ground) End(ctx context.Context) error {
 	var err error
-	for i, variable := range groundVariables {
-		if g.before[i] != variable.during {
-			err = errors.Join(err, g.v.exec(ctx, "SET "+variable.set(g.before[i])))
+	for _, variable := range groundVariables {
+		if before := g.before[variable.name]; before != variable.during {
+			err = errors.Join(err, g.v.exec(ctx, "SET "+variable.set(before)))
 		}
 	}
 	if g.resumes {

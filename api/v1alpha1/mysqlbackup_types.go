@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // MySQLBackupSpec says what is to be backed up, and how. It cannot be changed, but for deletionPolicy.
 //
@@ -283,10 +287,13 @@ func (b *MySQLBackup) Done() bool {
 // Good says whether the backup is complete, and no verification has found that it is not what was backed up.
 func (b *MySQLBackup) Good() bool { return b.Status.Phase == BackupCompleted && !b.Refuted() }
 
-// Refuted says whether the last verification found that the backup is not what was backed up.
+// refuting are the reasons of a failed verification that show that the backup does not restore.
+var refuting = []string{BackupReasonDamaged, BackupReasonDiffers, BackupReasonLoadFailed, BackupReasonNotFound}
+
+// Refuted says whether the last verification found that the backup does not restore, or is not what was backed up.
 func (b *MySQLBackup) Refuted() bool {
 	v := b.Status.Verification
-	return v != nil && v.Result == VerificationFailed && (v.Reason == BackupReasonDamaged || v.Reason == BackupReasonDiffers || v.Reason == BackupReasonNotFound)
+	return v != nil && v.Result == VerificationFailed && slices.Contains(refuting, v.Reason)
 }
 
 // BackupSummary is what backups there are of a cluster.
@@ -382,8 +389,10 @@ const (
 	BackupReasonNotEmpty = "NotEmpty"
 	// BackupReasonDiffers: what was restored is not what was backed up.
 	BackupReasonDiffers = "Differs"
-	// BackupReasonLoadFailed: the mysql client failed.
+	// BackupReasonLoadFailed: a server rejects a statement of the backup, or its names.
 	BackupReasonLoadFailed = "LoadFailed"
+	// BackupReasonLoadInterrupted: the load ended for a reason that is not the backup's: the mysql client failed, or the server lacked room.
+	BackupReasonLoadInterrupted = "LoadInterrupted"
 	// BackupReasonNotFound: there is no such backup.
 	BackupReasonNotFound = "NotFound"
 	// BackupReasonNoCluster: there is no such cluster in the namespace.

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -204,7 +203,7 @@ func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest
 		return err
 	}
 	if err := f.load(ctx, v, sameSeries); err != nil {
-		return cmp.Or(serverRefuses(err), err)
+		return rejection(err)
 	}
 	left := f.loader.LeftOut()
 	if len(left) > 0 && o.Skipped != nil {
@@ -269,13 +268,25 @@ func (f *filler) compare(ctx context.Context, v *podclient.Visit, left []podclie
 	return compared, err
 }
 
-// serverRefuses makes an error of the server's own one of loading.
-func serverRefuses(err error) error {
-	if conn.IsRefusal(err) && !errors.Is(err, ErrLoad) {
-		return fmt.Errorf("%w: %w", ErrLoad, err)
+// rejection marks what the server answered while it was filled: as a failure to load, and as an ErrRejected where it answers the same again.
+func rejection(err error) error {
+	if !conn.IsRefusal(err) {
+		return err
 	}
-	return nil
+	if !errors.Is(err, ErrLoad) {
+		err = fmt.Errorf("%w: %w", ErrLoad, err)
+	}
+	if conn.RefusesForGood(err) {
+		return rejected{err}
+	}
+	return err
 }
+
+// rejected is an ErrRejected with the text of the error that it wraps.
+type rejected struct{ error }
+
+func (r rejected) Unwrap() error        { return r.error }
+func (r rejected) Is(target error) bool { return target == ErrRejected }
 
 // unpackJSON reads a stream of a backup that holds a JSON document.
 func (o RestoreOptions) unpackJSON(ctx context.Context, what string, s Stream, limit int64, into any) error {

@@ -20,7 +20,7 @@ type Standing int
 const (
 	// Damaged: its manifest cannot be read, or an object is missing or not as large as the manifest says.
 	Damaged Standing = iota
-	// Refuted: it is complete, and the last verification found that it is not what was backed up.
+	// Refuted: it is complete, and the last verification found that it is not what was backed up, or that no server takes it.
 	Refuted
 	// Complete: every object is there, and no verification has looked at it.
 	Complete
@@ -55,12 +55,17 @@ type verdict struct {
 	Message string `json:"message,omitempty"`
 }
 
+// refutes says whether a failure of a verification shows that the backup does not restore.
+func refutes(failure error) bool {
+	return slices.ContainsFunc([]error{ErrCorrupt, ErrDiffers, ErrRejected, ErrNames}, func(e error) bool { return errors.Is(failure, e) })
+}
+
 // RecordVerdict writes the result of a verification into the backup's folder. A failure that says nothing of the backup itself, such
 // as a store that does not answer, leaves the result of an earlier verification.
 func (p Place) RecordVerdict(ctx context.Context, folder string, failure error, at time.Time) error {
 	v := verdict{Passed: failure == nil, At: at.UTC()}
 	switch {
-	case folder == "", failure != nil && !errors.Is(failure, ErrCorrupt) && !errors.Is(failure, ErrDiffers):
+	case folder == "", failure != nil && !refutes(failure):
 		return nil
 	case failure != nil:
 		v.Message = failure.Error()

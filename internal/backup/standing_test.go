@@ -3,12 +3,14 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // shelved stores a backup with a dump of its own name.
@@ -56,6 +58,11 @@ func TestStandingFollowsWhatIsStored(t *testing.T) {
 	must(t, p.RecordVerdict(t.Context(), newer, ErrTooOld, at))
 	must(t, p.RecordVerdict(t.Context(), newer, store.ErrUnavailable, at))
 	expect("what says nothing of the backup", Passed, newer)
+	must(t, p.RecordVerdict(t.Context(), newer, fmt.Errorf("%w: the disk is full", ErrLoad), at))
+	expect("a load that was interrupted", Passed, newer)
+	must(t, p.RecordVerdict(t.Context(), newer, rejection(conn.ClientError("ERROR 3819 (HY000) at line 5: x")), at))
+	expect("no server takes one", Refuted, older)
+	must(t, p.RecordVerdict(t.Context(), newer, nil, at))
 	must(t, p.RecordVerdict(t.Context(), newer, ErrDiffers, at))
 	expect("one was refuted", Refuted, older)
 	must(t, p.RecordVerdict(t.Context(), newer, nil, at))

@@ -3,7 +3,13 @@ package mysql
 // Numbers of the server's errors, by MySQL's names for them without the ending _ERROR.
 // Source: MySQL Server Error Message Reference, 9.x.
 const (
+	ErDiskFull                         = 1021
+	ErErrorOnWrite                     = 1026
+	ErGetErrno                         = 1030 // of a storage engine, such as 28: no room left
+	ErOutOfMemory                      = 1037
+	ErOutOfSortMemory                  = 1038
 	ErConCount                         = 1040
+	ErOutOfResources                   = 1041
 	ErBadHost                          = 1042
 	ErHandshake                        = 1043
 	ErDBAccessDenied                   = 1044
@@ -15,6 +21,7 @@ const (
 	ErFileExists                       = 1086
 	ErNoSuchThread                     = 1094
 	ErUnknownTable                     = 1109
+	ErRecordFileFull                   = 1114 // a full disk, too
 	ErHostIsBlocked                    = 1129
 	ErHostNotPrivileged                = 1130
 	ErNonexistingGrant                 = 1141

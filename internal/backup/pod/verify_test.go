@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,16 @@ func TestAVerificationThatBeginsReportsItsJob(t *testing.T) {
 	}
 }
 
+// loaderPrints has the mysql client print an error and end.
+func loaderPrints(programs func(context.Context, string, ...string) *exec.Cmd, text string) func(context.Context, string, ...string) *exec.Cmd {
+	return func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+		if name == "mysql" {
+			return printing(text)(ctx, name, arguments...)
+		}
+		return programs(ctx, name, arguments...)
+	}
+}
+
 // TestAVerificationReports on the MySQLBackup and in the ConfigMap: what is whole passes, and nothing else.
 func TestAVerificationReports(t *testing.T) {
 	programs, err := mysqld.HostPrograms(t.Context())
@@ -84,6 +95,12 @@ func TestAVerificationReports(t *testing.T) {
 		"a row less than promised": {func(s *scene, w *worker, path string) {
 			s.promise(w, path, func(m *backup.Manifest) { m.Tables[0].Rows++ })
 		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDiffers, false},
+		"a statement that no server takes": {func(_ *scene, w *worker, _ string) {
+			w.program = loaderPrints(programs, "ERROR 3819 (HY000) at line 5: Check constraint 'c' is violated.")
+		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonLoadFailed, false},
+		"no room for the server": {func(_ *scene, w *worker, _ string) {
+			w.program = loaderPrints(programs, "ERROR 1114 (HY000) at line 5: The table 't' is full")
+		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonLoadInterrupted, false},
 		"the manifest": {func(s *scene, _ *worker, path string) { s.damage(path, "manifest.json", halved) }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDamaged, false},
 		"no heartbeat": {func(_ *scene, w *worker, _ string) { w.task.MaxAge = time.Hour }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonTooOld, false},
 		"the bucket is gone": {func(s *scene, w *worker, _ string) { w.place.Store = denying(s.t, "NoSuchBucket", http.StatusNotFound) },
@@ -126,7 +143,7 @@ func TestAVerificationReports(t *testing.T) {
 				text, _ := json.Marshal(v)
 				t.Errorf("the MySQLBackup says %s", text)
 			}
-			refuted := row.reason == v1alpha1.BackupReasonDamaged || row.reason == v1alpha1.BackupReasonDiffers
+			refuted := row.reason == v1alpha1.BackupReasonDamaged || row.reason == v1alpha1.BackupReasonDiffers || row.reason == v1alpha1.BackupReasonLoadFailed
 			text, err := store.ReadAll(t.Context(), s.store, verdict, 1<<20)
 			if (err == nil) != (refuted || row.result == v1alpha1.VerificationPassed) || err == nil && strings.Contains(string(text), `"passed":true`) == refuted {
 				t.Errorf("its folder says %s, %v", text, err)

@@ -28,7 +28,7 @@ func setConditions(b *v1alpha1.MySQLBackup) {
 		bad(string(st.Phase), "the backup failed", st.Reason+": "+st.Message)
 		return
 	case b.Refuted():
-		bad(v1alpha1.ReasonVerificationFailed, "a verification found that the backup is not what was backed up", verdictOf(st.Verification))
+		bad(v1alpha1.ReasonVerificationFailed, "a verification found that the backup does not restore as it was taken", verdictOf(st.Verification))
 		return
 	case st.Phase != v1alpha1.BackupCompleted:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, string(cmp.Or(st.Phase, v1alpha1.BackupPending)), "the backup is not complete yet")

@@ -17,11 +17,11 @@ func completed(name, schedule string, method v1alpha1.BackupMethod) v1alpha1.MyS
 	}
 }
 
-// TestARefutedBackupIsNotTheLastGood: a verification found it damaged. One that is only too old, or that could not be verified, is good.
+// TestARefutedBackupIsNotTheLastGood: a verification found it damaged, or that no server takes it. One that is only too old, or that could not be verified, is good.
 func TestARefutedBackupIsNotTheLastGood(t *testing.T) {
 	for reason, want := range map[string]string{
-		v1alpha1.BackupReasonDamaged: "old", v1alpha1.BackupReasonDiffers: "old", v1alpha1.BackupReasonNotFound: "old",
-		v1alpha1.BackupReasonTooOld: "new", v1alpha1.BackupReasonServerFailed: "new", v1alpha1.BackupReasonStoreUnavailable: "new",
+		v1alpha1.BackupReasonDamaged: "old", v1alpha1.BackupReasonDiffers: "old", v1alpha1.BackupReasonNotFound: "old", v1alpha1.BackupReasonLoadFailed: "old",
+		v1alpha1.BackupReasonTooOld: "new", v1alpha1.BackupReasonLoadInterrupted: "new", v1alpha1.BackupReasonServerFailed: "new", v1alpha1.BackupReasonStoreUnavailable: "new",
 	} {
 		list := []v1alpha1.MySQLBackup{completed("new", "daily", v1alpha1.BackupMethodDump), completed("old", "daily", v1alpha1.BackupMethodDump)}
 		list[0].Status.Verification = &v1alpha1.VerificationStatus{Result: v1alpha1.VerificationFailed, Reason: reason}

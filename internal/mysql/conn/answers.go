@@ -41,8 +41,12 @@ func IsServerError(err error, numbers ...uint16) bool {
 // IsRefusal says whether an error is an answer of the server's: it refuses a statement.
 func IsRefusal(err error) bool { return ServerErrorNumber(err) != 0 }
 
-// passing are the server errors after which the same statement may succeed: the server was busy, went down, or ended the session.
-var passing = []uint16{mysql.ErConCount, mysql.ErServerShutdown, mysql.ErNetRead, mysql.ErNetReadInterrupted, mysql.ErNetErrorOnWrite, mysql.ErNetWriteInterrupted, mysql.ErLockWaitTimeout, mysql.ErOptionPreventsStatement, mysql.ErQueryInterrupted, mysql.ErLockDeadlock}
+// passing are the server errors after which the same statement may succeed: the server was busy, went down, ended the session, or lacked
+// room or memory.
+var passing = []uint16{
+	mysql.ErDiskFull, mysql.ErErrorOnWrite, mysql.ErGetErrno, mysql.ErOutOfMemory, mysql.ErOutOfSortMemory, mysql.ErOutOfResources, mysql.ErRecordFileFull,
+	mysql.ErConCount, mysql.ErServerShutdown, mysql.ErNetRead, mysql.ErNetReadInterrupted, mysql.ErNetErrorOnWrite, mysql.ErNetWriteInterrupted, mysql.ErLockWaitTimeout, mysql.ErOptionPreventsStatement, mysql.ErQueryInterrupted, mysql.ErLockDeadlock,
+}
 
 // RefusesForGood says whether an error is an answer of the server's that the same statement gets again.
 func RefusesForGood(err error) bool { return IsRefusal(err) && !IsServerError(err, passing...) }

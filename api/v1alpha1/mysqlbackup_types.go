@@ -361,7 +361,7 @@ const BackupReasonLeftOut = "LeftOut"
 
 // Reasons of a MySQLBackup that failed, and of a recovery.
 const (
-	// BackupReasonStalled: no byte was read for longer than spec.backup.stallTimeout.
+	// BackupReasonStalled: nothing moved for longer than spec.backup.stallTimeout.
 	BackupReasonStalled = "Stalled"
 	// BackupReasonAccessDenied: the store refuses the credentials, or what they try.
 	BackupReasonAccessDenied = "AccessDenied"

@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
@@ -23,7 +24,7 @@ import (
 
 // Errors of a dump that a person is told by name.
 var (
-	// ErrStalled: no byte was read for longer than a backup may stand still.
+	// ErrStalled: nothing moved for longer than a backup may stand still.
 	ErrStalled = errors.New("the backup made no progress")
 	// ErrSilent is an ErrStalled for which the member is to blame: what was asked of it did not come.
 	ErrSilent = fmt.Errorf("%w: the member gave nothing", ErrStalled)
@@ -75,7 +76,7 @@ type DumpOptions struct {
 	Credentials Credentials
 	// Program makes the command of one of MySQL's programs; nil means that it is in the path.
 	Program func(ctx context.Context, name string, arguments ...string) *exec.Cmd
-	// StallTimeout is how long no byte may be read.
+	// StallTimeout is how long nothing may move: no byte from mysqldump or to the store, and no table looked at beside it.
 	StallTimeout time.Duration
 	// Progress is told how far the dump is, about once a second. It must return soon.
 	Progress func(Progress)
@@ -126,6 +127,14 @@ func newDump(o DumpOptions) *dump {
 	return &dump{o: o, reader: newDumpReader(), sampleEach: sampleEach, preparedLimit: preparedLimit}
 }
 
+// moved counts what shows that a dump makes progress.
+type moved struct {
+	// read are bytes of mysqldump, accepted bytes that the store took, and looked tables looked at beside mysqldump.
+	read, accepted, looked atomic.Int64
+}
+
+func (m *moved) total() int64 { return m.read.Load() + m.accepted.Load() + m.looked.Load() }
+
 // dump is one dump that is under way.
 type dump struct {
 	o        DumpOptions
@@ -144,7 +153,7 @@ type dump struct {
 
 	reader *dumpReader
 	mu     sync.Mutex // guards reader
-	read   atomic.Int64
+	moved  moved
 	begun  chan struct{} // closed once mysqldump has its view
 	// packing is how many streams are being stored, and waiting is true while the dump's is not because mysqldump says nothing.
 	packing atomic.Int32
@@ -214,12 +223,13 @@ func (d *dump) checkProgram(ctx context.Context, server string) error {
 // watch ends the dump when it stands still, and reports its progress.
 func (d *dump) watch(ctx context.Context, estimate int64) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := follow(ctx, &d.read, d.o.Clock, d.o.StallTimeout, func(read int64) {
+	ctx = store.WithProgress(ctx, &d.moved.accepted)
+	stop := follow(ctx, d.moved.total, d.o.Clock, d.o.StallTimeout, func() {
 		d.mu.Lock()
 		table := d.reader.at()
 		d.mu.Unlock()
 		if d.o.Progress != nil {
-			d.o.Progress(Progress{Bytes: read, Estimate: estimate, Table: table})
+			d.o.Progress(Progress{Bytes: d.moved.read.Load(), Estimate: estimate, Table: table})
 		}
 	}, func() bool { cancel(d.stalled()); return false })
 	return ctx, func() { stop(); cancel(nil) }
@@ -227,7 +237,7 @@ func (d *dump) watch(ctx context.Context, estimate int64) (context.Context, func
 
 // follow calls moved whenever a count has changed, once a second at most, and stalled after each time of timeout (0: never) in which it has
 // not. It ends with ctx, with stop, or when stalled returns false.
-func follow(ctx context.Context, count *atomic.Int64, clock clock.PassiveClock, timeout time.Duration, moved func(int64), stalled func() bool) (stop func()) {
+func follow(ctx context.Context, count func() int64, clock clock.PassiveClock, timeout time.Duration, moved func(), stalled func() bool) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -240,10 +250,10 @@ func follow(ctx context.Context, count *atomic.Int64, clock clock.PassiveClock, 
 				return
 			case <-ticker.C:
 			}
-			switch now := count.Load(); {
+			switch now := count(); {
 			case now != last:
 				last, since = now, clock.Now()
-				moved(now)
+				moved()
 			case timeout > 0 && clock.Since(since) >= timeout:
 				if !stalled() {
 					return

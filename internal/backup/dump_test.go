@@ -583,6 +583,39 @@ func TestAStoreThatTakesNothing(t *testing.T) {
 	}
 }
 
+// TestAStoreThatTakesItsTime is no stall while bytes arrive there, although mysqldump says nothing meanwhile.
+func TestAStoreThatTakesItsTime(t *testing.T) {
+	w := theWorld(t)
+	o := w.options(t, w.primary)
+	o.StallTimeout = 4 * time.Second
+	o.Place.Store = slow{o.Place.Store}
+	if _, err := patiently(t, o); err != nil {
+		t.Error(err)
+	}
+}
+
+// slow is a store that has all of a dump in memory, and accepts it bit by bit for longer than a dump may stand still.
+type slow struct{ store.Store }
+
+func (s slow) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	whole, err := io.ReadAll(r)
+	for range 16 {
+		if !strings.Contains(key, "dump.sql") || err != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-time.After(500 * time.Millisecond):
+			store.Accepted(ctx, 1)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.Store.Put(ctx, key, strings.NewReader(string(whole)))
+}
+
 // stuck is a store that takes a little of each upload.
 type stuck struct{ store.Store }
 

@@ -213,9 +213,9 @@ func (c *counting) Read(p []byte) (int, error) {
 
 // watch reports the progress, and ends the load when it stands still, unless the server is known to work.
 func (l loading) watch(ctx context.Context, cancel context.CancelCauseFunc, taken *atomic.Int64, works func() bool) (stop func()) {
-	return follow(ctx, taken, l.clock, l.stallTimeout, func(taken int64) {
+	return follow(ctx, taken.Load, l.clock, l.stallTimeout, func() {
 		if l.progress != nil {
-			l.progress(Progress{Bytes: taken, Estimate: l.manifest.Dump.Bytes})
+			l.progress(Progress{Bytes: taken.Load(), Estimate: l.manifest.Dump.Bytes})
 		}
 	}, func() bool {
 		if works() {

@@ -68,7 +68,7 @@ func (r *running) Read(p []byte) (int, error) {
 	n, err := r.stdout.Read(p)
 	r.dump.waiting.Store(false)
 	if n > 0 {
-		r.dump.read.Add(int64(n))
+		r.dump.moved.read.Add(int64(n))
 		r.dump.mu.Lock()
 		_, parse := r.dump.reader.Write(p[:n])
 		found := r.dump.reader.found

@@ -63,6 +63,7 @@ func (d *dump) doubts(ctx context.Context) error {
 	end := d.o.Clock.Now().Add(doubtsTime)
 	for _, doubt := range found {
 		confirmed, err := d.confirmed(ctx, doubt, end)
+		d.moved.looked.Add(1)
 		before := ""
 		switch {
 		case errors.Is(err, podclient.ErrTableGone):
@@ -82,9 +83,17 @@ func (d *dump) doubts(ctx context.Context) error {
 	return nil
 }
 
+// each bounds looking at one table, below the time after which the dump counts as stalled.
+func (d *dump) each() time.Duration {
+	if d.o.StallTimeout > 0 {
+		return min(d.sampleEach, d.o.StallTimeout/2)
+	}
+	return d.sampleEach
+}
+
 // confirmed says whether a column has such values, or that it was not looked through until a time.
 func (d *dump) confirmed(ctx context.Context, doubt podclient.Doubt, end time.Time) (is bool, err error) {
-	left := min(end.Sub(d.o.Clock.Now()), d.sampleEach)
+	left := min(end.Sub(d.o.Clock.Now()), d.each())
 	switch {
 	case doubt.Certain():
 		return true, nil
@@ -130,7 +139,8 @@ func (d *dump) samples(ctx context.Context) error {
 		if !d.tables[podclient.Table{Database: t.Database, Name: t.Name}] {
 			continue // it was dropped before the server stood still
 		}
-		sample, err := d.sample(ctx, t, min(left, d.sampleEach))
+		sample, err := d.sample(ctx, t, min(left, d.each()))
+		d.moved.looked.Add(1)
 		if errors.Is(err, podclient.ErrTableGone) || errors.Is(err, podclient.ErrTooLong) {
 			continue // if mysqldump has it, it has it from before; if not, compare says so
 		}

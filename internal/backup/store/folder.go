@@ -99,7 +99,7 @@ func (f *Folder) write(ctx context.Context, to string, r io.Reader) (written int
 			os.Remove(file.Name())
 		}
 	}()
-	written, err = io.CopyBuffer(struct{ io.Writer }{file}, ending{ctx, r}, make([]byte, copyBuffer))
+	written, err = io.CopyBuffer(&acceptingWriter{ctx: ctx, file: file}, ending{ctx, r}, make([]byte, copyBuffer))
 	if err == nil {
 		err = file.Sync()
 	}

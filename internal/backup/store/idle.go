@@ -27,7 +27,9 @@ type impatient struct {
 // Do sends a request.
 func (i impatient) Do(request *http.Request) (*http.Response, error) {
 	ctx, giveUp := context.WithCancelCause(request.Context())
-	answer, err := i.doer.Do(request.WithContext(ctx))
+	request = request.WithContext(ctx)
+	countSent(request)
+	answer, err := i.doer.Do(request)
 	if err != nil {
 		giveUp(nil)
 		return answer, err

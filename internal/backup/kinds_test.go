@@ -156,6 +156,9 @@ func TestWhatIsNotCarried(t *testing.T) {
 		if l.Why == "" {
 			t.Errorf("%s: nobody says what to do", l.What)
 		}
+		if l.EndsReplay != (l.What == "table mysql.mine") {
+			t.Errorf("%s: that it ends a replay is %t", l.What, l.EndsReplay)
+		}
 	}
 	wantLeft := []string{"GRANT SELECT (`a`) ON `s`.`x` TO `heir`@`%`", "account `nobody`@`%`", "view s.above", "view s.broken", "view s.onmine", "view s.onone", "view s.onsys", "view s.onudf", "view s.udf"}
 	if got := whats(left); !slices.Equal(got, wantLeft) {

@@ -105,6 +105,8 @@ type Start struct {
 	Required string `json:"required,omitempty"`
 	// BaseNeeded says that there is no such backup.
 	BaseNeeded bool `json:"baseNeeded,omitempty"`
+	// Unreplayable is what the newest backup lacks: a replay from it ends at the first change of one of these.
+	Unreplayable string `json:"unreplayable,omitempty"`
 }
 
 // Doubt is why the archive could not be looked through, and since when: segments may be missing. It is empty while it can.

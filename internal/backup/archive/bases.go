@@ -8,6 +8,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // bases are the good backups of the cluster, by which the archive is judged.
@@ -22,6 +23,8 @@ type base struct {
 	folder string
 	taken  time.Time
 	set    gtid.Set
+	// unreplayable is what the backup lacks and a replay from it needs to go on beyond a change of that, by name.
+	unreplayable []string
 }
 
 // look reads which backups there are now, and which of them are good.
@@ -35,10 +38,27 @@ func (b *bases) look(ctx context.Context) error {
 		if err != nil || !found.Standing.Good() {
 			continue
 		}
-		newest = append(newest, base{found.Folder, found.Manifest.TakenAt, set})
+		newest = append(newest, base{found.Folder, found.Manifest.TakenAt, set, unreplayable(found.Manifest.LeftOut)})
 	}
 	b.newest = newest
 	return nil
+}
+
+func unreplayable(left []podclient.LeftOut) (names []string) {
+	for _, l := range left {
+		if l.EndsReplay {
+			names = append(names, l.What)
+		}
+	}
+	return names
+}
+
+// unreplayable is what the newest backup says of a replay from it.
+func (b *bases) unreplayable() []string {
+	if len(b.newest) == 0 {
+		return nil
+	}
+	return b.newest[0].unreplayable
 }
 
 func (b *bases) newestFirst() []base { return slices.Clone(b.newest) }

@@ -1,11 +1,13 @@
 package archive
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // TestOnlyAGoodBackupIsABase: one that was good a minute ago may have been damaged, refuted, or half removed since.
@@ -13,6 +15,7 @@ func TestOnlyAGoodBackupIsABase(t *testing.T) {
 	f := newFolder(t)
 	folder := backup.FolderOf(began, "b")
 	m := backup.Manifest{Backup: "b", GTIDSet: uuid + ":1-9", TakenAt: began}
+	m.LeftOut = []podclient.LeftOut{{What: "table mysql.mine", EndsReplay: true}, {What: "component c"}}
 	var err error
 	m.Dump, err = f.Pack(t.Context(), folder, "dump.sql", strings.NewReader("rows"))
 	must(t, err)
@@ -26,6 +29,9 @@ func TestOnlyAGoodBackupIsABase(t *testing.T) {
 		}
 	}
 	expect("a whole one", 1)
+	if got := a.base.unreplayable(); !slices.Equal(got, []string{"table mysql.mine"}) {
+		t.Errorf("a replay ends at %q", got)
+	}
 	must(t, f.RecordVerdict(t.Context(), folder, backup.ErrCorrupt, time.Now()))
 	expect("one that was refuted", 0)
 	must(t, f.RecordVerdict(t.Context(), folder, nil, time.Now()))

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
 const (
@@ -20,6 +22,8 @@ const (
 	// flushAge is when a segment is closed meanwhile although it is small: soon, and not after each transaction, of which there
 	// may be thousands to catch up with.
 	flushAge = 500 * time.Millisecond
+	// unreplayableShown bounds the list of what cannot be replayed, in bytes.
+	unreplayableShown = 500
 )
 
 // errFlushed: everything is archived that was committed when the archiver was told to end.
@@ -251,6 +255,7 @@ func (a *Archiver) look(ctx context.Context, at server, tidying *tidier) error {
 		// Before the archive was looked through it is not known whether a hole is in it.
 		if !a.tidied.IsZero() {
 			r.BaseNeeded, r.Required, r.FirstRecoverable = !found, required.String(), first
+			r.Unreplayable = text.Shorten(strings.Join(a.base.unreplayable(), ", "), unreplayableShown)
 		}
 	})
 	return nil

@@ -316,7 +316,7 @@ func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
 				t.Errorf("missing are %q, and a base must hold %q", told.Missing, a.hole.after)
 			}
 			for set, good := range map[string]bool{row.after: true, uuid + ":1-12": true, uuid + ":2": row.after == ""} {
-				a.base = &bases{newest: []base{{"b", began, gtid.MustParse(set)}}}
+				a.base = &bases{newest: []base{{folder: "b", taken: began, set: gtid.MustParse(set)}}}
 				if _, found := a.base.firstRecoverable(a.hole.after, gtid.MustParse(uuid+":1-12"), began, nil); found != good {
 					t.Errorf("a backup with %q: %v", set, found)
 				}
@@ -333,7 +333,7 @@ func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
 // may be ahead of what was heard of the primary.
 func TestABackupOfWhatWasLostIsNoBase(t *testing.T) {
 	taken := time.Unix(1000000, 0)
-	b := &bases{newest: []base{{"b", taken, gtid.MustParse(uuid + ":1-9")}}}
+	b := &bases{newest: []base{{folder: "b", taken: taken, set: gtid.MustParse(uuid + ":1-9")}}}
 	anchor, executed := gtid.MustParse(uuid+":1-5"), gtid.MustParse(uuid+":1-8")
 	if _, found := b.firstRecoverable(anchor, executed, taken.Add(2*baseSettles), nil); found {
 		t.Error("a backup with a transaction that was lost counts as a base")

@@ -237,6 +237,9 @@ func (r *Archive) judgeArchive(report *archive.Report, since time.Time) verdict 
 		}
 	}
 	message := "any moment from " + report.FirstRecoverable.UTC().Format(time.RFC3339) + " on can be restored"
+	if report.Unreplayable != "" {
+		message += ", unless what dumps do not carry was changed until then: " + report.Unreplayable + ". Move or alter it as the newest MySQLBackup says"
+	}
 	if report.Kept != "" {
 		message += "; old segments stay: " + report.Kept
 	}

@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,18 @@ func TestAnArchiveThatWasNotRead(t *testing.T) {
 				t.Errorf("%d metrics say until when it goes", n)
 			}
 		})
+	}
+}
+
+// TestWhatEndsAReplayIsSaidBeforehand, by the archive that cannot be replayed beyond it.
+func TestWhatEndsAReplayIsSaidBeforehand(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	r := &Archive{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(now)}}
+	report := &archive.Report{At: now, CoveredUntil: now, FirstRecoverable: now.Add(-time.Hour)}
+	report.Unreplayable = "table mysql.mine"
+	const want = "on can be restored, unless what dumps do not carry was changed until then: table mysql.mine. Move or alter it as the newest MySQLBackup says"
+	if v := r.judgeArchive(report, now); v.status != metav1.ConditionTrue || !strings.HasSuffix(v.message, want) {
+		t.Errorf("the archive is %+v", v)
 	}
 }
 

@@ -190,6 +190,8 @@ type LeftOut struct {
 	What string `json:"what"`
 	// Why it is not restored and what to do about it.
 	Why string `json:"why"`
+	// EndsReplay: a replay that begins with the dump ends at a change of it.
+	EndsReplay bool `json:"endsReplay,omitempty"`
 }
 
 // String is the line for people.

@@ -414,7 +414,7 @@ func (i Inventory) LeftOut(ctx context.Context) ([]LeftOut, error) {
 			if err := rows.Scan(&name); err != nil {
 				return err
 			}
-			found = append(found, LeftOut{What: q.what + " " + name, Why: q.why})
+			found = append(found, LeftOut{What: q.what + " " + name, Why: q.why, EndsReplay: q.endsReplay})
 			return nil
 		})
 		if err != nil {
@@ -433,37 +433,40 @@ const systemTableNames = `('columns_priv', 'component', 'db', 'default_roles', '
 	'time_zone', 'time_zone_leap_second', 'time_zone_name', 'time_zone_transition', 'time_zone_transition_type', 'user')`
 
 // leftOutQueries find what is not carried, by name.
-var leftOutQueries = []struct{ what, query, why string }{
-	{"loadable function", "SELECT name FROM mysql.func", "it is a library on the server; install it again after a restore (CREATE FUNCTION … SONAME)"},
-	{"plug-in", "SELECT name FROM mysql.plugin", "it is a library on the server; install it again after a restore (INSTALL PLUGIN), with the privileges that it defines"},
-	{"component", "SELECT component_urn FROM mysql.component", "it is a library on the server; install it again after a restore (INSTALL COMPONENT), with its settings and the privileges that it defines"},
-	{"resource group", "SELECT RESOURCE_GROUP_NAME FROM information_schema.RESOURCE_GROUPS WHERE RESOURCE_GROUP_NAME NOT IN ('USR_default', 'SYS_default')", "it belongs to the one server; create it again on every member after a restore"},
-	{"undo tablespace", "SELECT NAME FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'Undo' AND NAME NOT IN ('innodb_undo_001', 'innodb_undo_002')", "it belongs to the one server; create it again on every member after a restore if it is wanted"},
+var leftOutQueries = []struct {
+	what, query, why string
+	endsReplay       bool
+}{
+	{"loadable function", "SELECT name FROM mysql.func", "it is a library on the server; install it again after a restore (CREATE FUNCTION … SONAME)", false},
+	{"plug-in", "SELECT name FROM mysql.plugin", "it is a library on the server; install it again after a restore (INSTALL PLUGIN), with the privileges that it defines", false},
+	{"component", "SELECT component_urn FROM mysql.component", "it is a library on the server; install it again after a restore (INSTALL COMPONENT), with its settings and the privileges that it defines", false},
+	{"resource group", "SELECT RESOURCE_GROUP_NAME FROM information_schema.RESOURCE_GROUPS WHERE RESOURCE_GROUP_NAME NOT IN ('USR_default', 'SYS_default')", "it belongs to the one server; create it again on every member after a restore", false},
+	{"undo tablespace", "SELECT NAME FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'Undo' AND NAME NOT IN ('innodb_undo_001', 'innodb_undo_002')", "it belongs to the one server; create it again on every member after a restore if it is wanted", false},
 	{"statistics of column", "SELECT CONCAT(SCHEMA_NAME, '.', TABLE_NAME, '.', COLUMN_NAME) FROM information_schema.COLUMN_STATISTICS WHERE SCHEMA_NAME NOT IN " + systemSchemas,
-		"a server that is closed to writes takes none; make them again after a restore (ANALYZE TABLE … UPDATE HISTOGRAM)"},
-	{"privilege of", "SELECT CONCAT(ACCOUNT, ' on table ', Db, '.', Table_name) FROM (SELECT " + grantee + " AS ACCOUNT, Db, Table_name FROM mysql.tables_priv WHERE Table_priv <> '') p WHERE NOT EXISTS (SELECT 1 FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = p.Db COLLATE utf8mb3_bin AND t.TABLE_NAME = p.Table_name COLLATE utf8mb3_bin)", whatIsGone},
-	{"privilege of", "SELECT CONCAT(ACCOUNT, ' on column ', Db, '.', Table_name, '.', Column_name) FROM (SELECT " + grantee + " AS ACCOUNT, Db, Table_name, Column_name FROM mysql.columns_priv) p WHERE NOT EXISTS (SELECT 1 FROM information_schema.COLUMNS c WHERE c.TABLE_SCHEMA = p.Db COLLATE utf8mb3_bin AND c.TABLE_NAME = p.Table_name COLLATE utf8mb3_bin AND c.COLUMN_NAME = p.Column_name)", whatIsGone},
-	{"privilege of", "SELECT CONCAT(ACCOUNT, ' on ', LOWER(Routine_type), ' ', Db, '.', Routine_name) FROM (SELECT " + grantee + " AS ACCOUNT, Db, Routine_name, Routine_type FROM mysql.procs_priv) p WHERE Routine_type IN ('FUNCTION', 'PROCEDURE') AND NOT EXISTS (SELECT 1 FROM information_schema.ROUTINES r WHERE r.ROUTINE_SCHEMA = p.Db COLLATE utf8mb3_bin AND r.ROUTINE_NAME = p.Routine_name AND r.ROUTINE_TYPE = p.Routine_type)", whatIsGone},
+		"a server that is closed to writes takes none; make them again after a restore (ANALYZE TABLE … UPDATE HISTOGRAM)", false},
+	{"privilege of", "SELECT CONCAT(ACCOUNT, ' on table ', Db, '.', Table_name) FROM (SELECT " + grantee + " AS ACCOUNT, Db, Table_name FROM mysql.tables_priv WHERE Table_priv <> '') p WHERE NOT EXISTS (SELECT 1 FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = p.Db COLLATE utf8mb3_bin AND t.TABLE_NAME = p.Table_name COLLATE utf8mb3_bin)", whatIsGone, false},
+	{"privilege of", "SELECT CONCAT(ACCOUNT, ' on column ', Db, '.', Table_name, '.', Column_name) FROM (SELECT " + grantee + " AS ACCOUNT, Db, Table_name, Column_name FROM mysql.columns_priv) p WHERE NOT EXISTS (SELECT 1 FROM information_schema.COLUMNS c WHERE c.TABLE_SCHEMA = p.Db COLLATE utf8mb3_bin AND c.TABLE_NAME = p.Table_name COLLATE utf8mb3_bin AND c.COLUMN_NAME = p.Column_name)", whatIsGone, false},
+	{"privilege of", "SELECT CONCAT(ACCOUNT, ' on ', LOWER(Routine_type), ' ', Db, '.', Routine_name) FROM (SELECT " + grantee + " AS ACCOUNT, Db, Routine_name, Routine_type FROM mysql.procs_priv) p WHERE Routine_type IN ('FUNCTION', 'PROCEDURE') AND NOT EXISTS (SELECT 1 FROM information_schema.ROUTINES r WHERE r.ROUTINE_SCHEMA = p.Db COLLATE utf8mb3_bin AND r.ROUTINE_NAME = p.Routine_name AND r.ROUTINE_TYPE = p.Routine_type)", whatIsGone, false},
 	{"account", "SELECT CONCAT('`', User, '`@`', Host, '`') FROM mysql.user u WHERE " + reservedAccounts + " AND plugin NOT IN ('caching_sha2_password', 'sha256_password')",
-		"a server without its authentication plug-in makes it locked, with its privileges; give it caching_sha2_password"},
-	{"account", "SELECT CONCAT('''''@', QUOTE(Host)) FROM mysql.user WHERE User = ''", "anonymous accounts are not restored, because they can take the place of others; create it again if it is wanted"},
+		"a server without its authentication plug-in makes it locked, with its privileges; give it caching_sha2_password", false},
+	{"account", "SELECT CONCAT('''''@', QUOTE(Host)) FROM mysql.user WHERE User = ''", "anonymous accounts are not restored, because they can take the place of others; create it again if it is wanted", false},
 	{"table", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME, ' (', ENGINE, ')') FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND ENGINE <> 'InnoDB' AND TABLE_SCHEMA NOT IN " + systemSchemas,
-		"its engine gives no consistent view, and it is restored as InnoDB; alter it to ENGINE=InnoDB"},
+		"its engine gives no consistent view, and it is restored as InnoDB; alter it to ENGINE=InnoDB", false},
 	{"table", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME, ' (encrypted)') FROM information_schema.TABLES WHERE CREATE_OPTIONS LIKE '%ENCRYPTION=_Y%' AND TABLE_SCHEMA NOT IN " + systemSchemas,
-		"a restore fails on a server without a keyring; alter it to ENCRYPTION='N' (the volume is encrypted by spec.storage)"},
+		"a restore fails on a server without a keyring; alter it to ENCRYPTION='N' (the volume is encrypted by spec.storage)", false},
 	{"FLOAT column", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME, '.', COLUMN_NAME) FROM information_schema.COLUMNS c WHERE DATA_TYPE = 'float' AND TABLE_SCHEMA NOT IN " + systemSchemas + " AND EXISTS (SELECT 1 FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME AND t.TABLE_TYPE = 'BASE TABLE') AND " + withoutKey,
-		"its table has no primary key without FLOAT: mysqldump rounds FLOAT to six digits, so that a replay to a later point in time does not find the rows that are changed or deleted there, and ends with ReplayFailed. Add a primary key, or make it a DOUBLE"},
+		"its table has no primary key without FLOAT: mysqldump rounds FLOAT to six digits, so that a replay to a later point in time does not find the rows that are changed or deleted there, and ends with ReplayFailed. Add a primary key, or make it a DOUBLE", true},
 	{"tablespace", "SELECT CONCAT(NAME, ' (encrypted)') FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'General' AND NAME <> 'mysql' AND ENCRYPTION = 'Y'",
-		"a restore fails on a server without a keyring; alter it to ENCRYPTION='N' (the volume is encrypted by spec.storage)"},
+		"a restore fails on a server without a keyring; alter it to ENCRYPTION='N' (the volume is encrypted by spec.storage)", false},
 	{"database", "SELECT CONCAT(SCHEMA_NAME, ' (encrypted by default)') FROM information_schema.SCHEMATA WHERE DEFAULT_ENCRYPTION = 'YES' AND SCHEMA_NAME NOT IN " + systemSchemas,
-		"a restore fails on a server without a keyring when a table is made in it; alter it to DEFAULT ENCRYPTION='N'"},
+		"a restore fails on a server without a keyring when a table is made in it; alter it to DEFAULT ENCRYPTION='N'", false},
 	{"table", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME NOT IN " + systemTableNames +
-		" OR TABLE_SCHEMA = 'sys' AND TABLE_TYPE = 'BASE TABLE' AND TABLE_NAME <> 'sys_config'", notOfMySQL},
-	{"view", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'sys' AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL},
-	{"routine", "SELECT CONCAT(ROUTINE_SCHEMA, '.', ROUTINE_NAME) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA IN ('mysql', 'sys') AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL},
-	{"view", dependentViews, "it uses a loadable function, or what people made in a database of MySQL itself, which are not in a dump: a restore leaves it out, with the privileges on it; create it again once what it uses is there"},
-	{"trigger", "SELECT CONCAT(TRIGGER_SCHEMA, '.', TRIGGER_NAME) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA IN ('mysql', 'sys') AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL},
-	{"event", "SELECT CONCAT(EVENT_SCHEMA, '.', EVENT_NAME) FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ('mysql', 'sys')", notOfMySQL},
+		" OR TABLE_SCHEMA = 'sys' AND TABLE_TYPE = 'BASE TABLE' AND TABLE_NAME <> 'sys_config'", notOfMySQL + ". A restore to a later point in time ends at the first change of it (ReplayFailed)", true},
+	{"view", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'sys' AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL, false},
+	{"routine", "SELECT CONCAT(ROUTINE_SCHEMA, '.', ROUTINE_NAME) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA IN ('mysql', 'sys') AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL, false},
+	{"view", dependentViews, "it uses a loadable function, or what people made in a database of MySQL itself, which are not in a dump: a restore leaves it out, with the privileges on it; create it again once what it uses is there", false},
+	{"trigger", "SELECT CONCAT(TRIGGER_SCHEMA, '.', TRIGGER_NAME) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA IN ('mysql', 'sys') AND DEFINER <> 'mysql.sys@localhost'", notOfMySQL, false},
+	{"event", "SELECT CONCAT(EVENT_SCHEMA, '.', EVENT_NAME) FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ('mysql', 'sys')", notOfMySQL, false},
 }
 
 // dependentViews are the views that need what is not carried, and those that need such views.

@@ -16,13 +16,17 @@ type Doubt struct {
 	query string
 	// Why says what becomes of them, and what to do.
 	Why string
+	// endsReplay: a replay ends at a change of such rows.
+	endsReplay bool
 }
 
 // Certain says that there is no need to look for values.
 func (d Doubt) Certain() bool { return d.query == "" }
 
 // LeftOut names what has such values.
-func (d Doubt) LeftOut(before string) LeftOut { return LeftOut{What: d.What, Why: before + d.Why} }
+func (d Doubt) LeftOut(before string) LeftOut {
+	return LeftOut{What: d.What, Why: before + d.Why, EndsReplay: d.endsReplay}
+}
 
 // doubtful is a column as the dictionary shows it.
 type doubtful struct {

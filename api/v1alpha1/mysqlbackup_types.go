@@ -389,7 +389,9 @@ const (
 	BackupReasonNotEmpty = "NotEmpty"
 	// BackupReasonDiffers: what was restored is not what was backed up.
 	BackupReasonDiffers = "Differs"
-	// BackupReasonLoadFailed: a server rejects a statement of the backup, or its names.
+	// BackupReasonWrongSettings: the target's lower_case_table_names or partial_revokes gives the backup another meaning.
+	BackupReasonWrongSettings = "WrongSettings"
+	// BackupReasonLoadFailed: a server rejects a statement of the backup.
 	BackupReasonLoadFailed = "LoadFailed"
 	// BackupReasonLoadInterrupted: the load ended for a reason that is not the backup's: the mysql client failed, or the server lacked room.
 	BackupReasonLoadInterrupted = "LoadInterrupted"

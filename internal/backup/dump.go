@@ -180,7 +180,7 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, d.blame(err)
 	}
-	d.manifest.Source = Source{Member: d.o.Member.Name, ServerUUID: state.ServerUUID, Version: state.Version, LowerCaseTableNames: state.LowerCaseTableNames}
+	d.manifest.Source = Source{Member: d.o.Member.Name, ServerUUID: state.ServerUUID, Version: state.Version, LowerCaseTableNames: state.LowerCaseTableNames, PartialRevokes: state.PartialRevokes}
 	d.serving = state.Writable
 	if err := d.checkProgram(ctx, state.Version); err != nil {
 		return Manifest{}, err

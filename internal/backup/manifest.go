@@ -77,6 +77,8 @@ type Source struct {
 	Version string `json:"version"`
 	// LowerCaseTableNames is the variable of that name; empty in older backups.
 	LowerCaseTableNames string `json:"lowerCaseTableNames,omitempty"`
+	// PartialRevokes is the variable of that name, 0 or 1; empty in older backups.
+	PartialRevokes string `json:"partialRevokes,omitempty"`
 }
 
 // BinlogPlace is where the server's own binary log was.

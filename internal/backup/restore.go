@@ -192,6 +192,9 @@ func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest
 	if err := f.definitions.checkNames(m.LowerCaseTableNames, state.LowerCaseTableNames); err != nil {
 		return err
 	}
+	if err := checkGrants(f.accounts, m.PartialRevokes, state.PartialRevokes); err != nil {
+		return err
+	}
 	sameSeries := mysql.SameSeries(m.Version, state.Version)
 	f.comparable = sameSeries && m.FormatVersion > formatInDump
 	another, err := o.Target.Connect(ctx)

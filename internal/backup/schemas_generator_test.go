@@ -54,13 +54,13 @@ func (g *schemaGenerator) text() string {
 // settings are those of the restoring cluster: what refuses, and what changes what a statement means.
 func (g *schemaGenerator) settings() map[string]string {
 	choices := map[string][]string{
-		"sql_require_primary_key": {"ON", "OFF"}, "partial_revokes": {"ON", "OFF"}, "sql_mode": {"ANSI", "TRADITIONAL", "NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH,ONLY_FULL_GROUP_BY"},
+		"sql_require_primary_key": {"ON", "OFF"}, "sql_mode": {"ANSI", "TRADITIONAL", "NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH,ONLY_FULL_GROUP_BY"},
 		"explicit_defaults_for_timestamp": {"ON", "OFF"}, "sql_generate_invisible_primary_key": {"ON", "OFF"}, "innodb_strict_mode": {"ON", "OFF"}, "autocommit": {"ON", "OFF"},
 		"default_collation_for_utf8mb4": {"utf8mb4_0900_ai_ci", "utf8mb4_general_ci"}, "collation_server": {"utf8mb4_bin", "utf8mb4_general_ci"}, "restrict_fk_on_non_standard_key": {"ON", "OFF"},
 		"default_time_zone": {"+05:30", "SYSTEM"}, "sql_select_limit": {"1", "1000"}, "sql_quote_show_create": {"OFF", "ON"}, "show_gipk_in_create_table_and_information_schema": {"OFF", "ON"},
 		"innodb_file_per_table": {"ON", "OFF"}, "password_history": {"0", "3"}, "require_secure_transport": {"ON", "OFF"}, "max_user_connections": {"1", "0"}, "table_encryption_privilege_check": {"ON", "OFF"},
 	}
-	settings := map[string]string{}
+	settings := map[string]string{"partial_revokes": "ON"} // as on the source: privileges on databases mean something else without it
 	for _, name := range slices.Sorted(maps.Keys(choices)) {
 		if value := pick(g, choices[name]...); g.maybe(6) {
 			settings[name] = value

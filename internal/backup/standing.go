@@ -57,7 +57,7 @@ type verdict struct {
 
 // refutes says whether a failure of a verification shows that the backup does not restore.
 func refutes(failure error) bool {
-	return slices.ContainsFunc([]error{ErrCorrupt, ErrDiffers, ErrRejected, ErrNames}, func(e error) bool { return errors.Is(failure, e) })
+	return slices.ContainsFunc([]error{ErrCorrupt, ErrDiffers, ErrRejected}, func(e error) bool { return errors.Is(failure, e) })
 }
 
 // RecordVerdict writes the result of a verification into the backup's folder. A failure that says nothing of the backup itself, such

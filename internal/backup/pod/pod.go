@@ -259,7 +259,7 @@ var reasons = []struct {
 	{backup.ErrMoved, v1alpha1.BackupReasonDumpIncomplete},
 	{backup.ErrCorrupt, v1alpha1.BackupReasonDamaged},
 	{backup.ErrVersion, v1alpha1.BackupReasonWrongVersion},
-	{backup.ErrNames, v1alpha1.BackupReasonLoadFailed},
+	{backup.ErrSettings, v1alpha1.BackupReasonWrongSettings},
 	{podclient.ErrNotEmpty, v1alpha1.BackupReasonNotEmpty},
 	{podclient.ErrServes, v1alpha1.BackupReasonNotEmpty},
 	{backup.ErrDiffers, v1alpha1.BackupReasonDiffers},

@@ -34,7 +34,7 @@ const (
 
 // permanent are the failures of a restore after which another attempt fails too.
 var permanent = []error{
-	backup.ErrVersion, backup.ErrNames, backup.ErrRejected, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, podclient.ErrNotEmpty, podclient.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
+	backup.ErrVersion, backup.ErrSettings, backup.ErrRejected, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, podclient.ErrNotEmpty, podclient.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
 	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrClock, pitr.ErrTooLarge, mysql.ErrNothingThere,
 }
 

@@ -62,8 +62,8 @@ func (v *Visit) Lost() bool { return v.s.Broken() && !v.s.TimedOut() }
 // ServerState is what a pod has to know of a server.
 type ServerState struct {
 	ServerUUID, Version string
-	// LowerCaseTableNames is the variable of that name.
-	LowerCaseTableNames string
+	// LowerCaseTableNames and PartialRevokes are the variables of these names.
+	LowerCaseTableNames, PartialRevokes string
 	// Writable is true for the primary.
 	Writable bool
 	// Following is true for a replica both of whose threads run. Lag is meaningless unless LagKnown.
@@ -81,8 +81,8 @@ type ServerState struct {
 func (v *Visit) State(ctx context.Context) (ServerState, error) {
 	var state ServerState
 	var readOnly bool
-	if err := v.s.Row(ctx, "SELECT @@server_uuid, @@version, @@lower_case_table_names, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged", nil,
-		&state.ServerUUID, &state.Version, &state.LowerCaseTableNames, &readOnly, &state.Executed, &state.Purged); err != nil {
+	if err := v.s.Row(ctx, "SELECT @@server_uuid, @@version, @@lower_case_table_names, @@partial_revokes, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged", nil,
+		&state.ServerUUID, &state.Version, &state.LowerCaseTableNames, &state.PartialRevokes, &readOnly, &state.Executed, &state.Purged); err != nil {
 		return state, fmt.Errorf("read the server's state: %w", err)
 	}
 	state.Executed, state.Purged, state.Writable = conn.Compact(state.Executed), conn.Compact(state.Purged), !readOnly

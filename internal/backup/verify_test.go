@@ -114,3 +114,28 @@ func TestVerify(t *testing.T) {
 		})
 	}
 }
+
+// TestARowInTheWrongPartition makes a backup that no server takes. Its verification says which table it is and what to do, and that helps.
+func TestARowInTheWrongPartition(t *testing.T) {
+	w := theWorld(t)
+	from := w.source(t, nil)
+	programs, err := mysqld.HostPrograms(t.Context())
+	must(t, err)
+	verify := func() error {
+		o := w.options(t, from)
+		_, err := patiently(t, o)
+		must(t, err)
+		_, err = Verify(t.Context(), VerifyOptions{Place: o.Place, Folder: o.Folder, Dir: workshop(t), Program: programs, StallTimeout: time.Minute, Clock: o.Clock})
+		return err
+	}
+	sql(t, from, "CREATE DATABASE s; CREATE TABLE s.p (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20)); CREATE TABLE s.x (id INT PRIMARY KEY); INSERT INTO s.x VALUES (5), (15), (99); "+
+		"ALTER TABLE s.p EXCHANGE PARTITION p0 WITH TABLE s.x WITHOUT VALIDATION")
+	if err := verify(); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "table s.p (") || !strings.HasSuffix(err.Error(), misplaced) {
+		t.Errorf("it ended with %v", err)
+	}
+	sql(t, from, "ALTER TABLE s.p ADD PARTITION (PARTITION p2 VALUES LESS THAN (100)); ALTER TABLE s.p REPAIR PARTITION ALL")
+	must(t, verify())
+	if got := sql(t, from, "SELECT GROUP_CONCAT(id ORDER BY id) FROM s.p"); got != "5,15,99" {
+		t.Errorf("the table holds %s", got)
+	}
+}

@@ -49,6 +49,7 @@ const (
 	ErTableDefChanged                  = 1412
 	ErWrongStringLength                = 1470
 	ErPluginIsNotLoaded                = 1524
+	ErNoPartitionForGivenValue         = 1526
 	ErDataOutOfRange                   = 1690
 	ErAccessDeniedNoPassword           = 1698
 	ErNotValidPassword                 = 1819

@@ -207,16 +207,16 @@ func (l *loader) piece(s Statement) error {
 func (l *loader) begin(text []byte) []byte {
 	name, _, _ := Identifier(text[len(create)-1:])
 	l.table = &table{database: l.database, name: name, ordered: !bytes.Contains(text, primaryKey)}
-	if l.Large(l.database, name) && !l.referenced[strings.ToLower(name)] {
-		var without string
-		without, l.table.keys = splitKeys(string(text))
-		return []byte(without)
-	}
 	if bytes.Contains(text, foreignKey) {
 		for _, found := range referenced.FindAllSubmatch(text, -1) {
 			to, _, _ := Identifier(append(found[1], ' '))
 			l.referenced[strings.ToLower(to)] = true
 		}
+	}
+	if l.Large(l.database, name) && !l.referenced[strings.ToLower(name)] {
+		var without string
+		without, l.table.keys = splitKeys(string(text))
+		return []byte(without)
 	}
 	return text
 }

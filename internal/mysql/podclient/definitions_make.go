@@ -284,6 +284,9 @@ func (l *Loader) Programs(ctx context.Context, d Definitions) error {
 	return nil
 }
 
+// forAWhile is the attribute of an account that is made for a definer and dropped at the end, if not by who made it, then by the next attempt.
+const forAWhile = "nairobi_mysql_for_a_while"
+
 // makeDefiners makes accounts for the definers that have none.
 func (l *Loader) makeDefiners(ctx context.Context, programs []Program) error {
 	known := map[conn.Account]bool{}
@@ -294,13 +297,16 @@ func (l *Loader) makeDefiners(ctx context.Context, programs []Program) error {
 	for _, a := range present {
 		known[a] = true
 	}
+	if l.definers, err = l.v.accounts(ctx, "SELECT USER, HOST FROM information_schema.USER_ATTRIBUTES WHERE JSON_CONTAINS_PATH(ATTRIBUTE, 'one', '$."+forAWhile+"')"); err != nil {
+		return fmt.Errorf("list the definers that an earlier attempt left: %w", err)
+	}
 	for _, p := range programs {
 		a, has := p.definer()
 		if !has || known[a] || a.User == "" {
 			continue
 		}
 		known[a] = true
-		for _, statement := range []string{createUser + a.Quoted() + " IDENTIFIED BY RANDOM PASSWORD ACCOUNT LOCK", "GRANT ALL ON *.* TO " + a.Quoted()} {
+		for _, statement := range []string{createUser + a.Quoted() + " IDENTIFIED BY RANDOM PASSWORD ACCOUNT LOCK ATTRIBUTE '{\"" + forAWhile + "\": true}'", "GRANT ALL ON *.* TO " + a.Quoted()} {
 			if err := l.v.exec(ctx, statement); err != nil {
 				return fmt.Errorf("make definer %s for a while: %w", a.Quoted(), err)
 			}

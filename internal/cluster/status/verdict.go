@@ -27,7 +27,7 @@ type evidence struct {
 	planned, deleting bool
 	// hibernates is true while instances are ended for a hibernation, or have ended; asleep once none is left.
 	hibernates, asleep bool
-	// waking is true from hibernation on until the first write succeeds.
+	// waking is true from hibernation on until a member takes writes.
 	waking bool
 	// service is the name of the primary Service.
 	service string
@@ -81,8 +81,8 @@ func (e evidence) available() metav1.Condition {
 		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
 	case e.probe.Probed && e.now.Sub(e.probe.LastSuccess) <= probe.ProbeFresh:
 		return is(metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
-	case e.waking:
-		return is(metav1.ConditionFalse, v1alpha1.ReasonWaking, "the cluster wakes from hibernation, and no write has succeeded yet")
+	case e.waking && e.primary == "":
+		return is(metav1.ConditionFalse, v1alpha1.ReasonWaking, "the cluster wakes from hibernation: "+e.noPrimary())
 	case e.planned && e.primary == "":
 		return is(metav1.ConditionFalse, v1alpha1.ReasonNoPrimary, e.noPrimary())
 	case e.unled != nil:
@@ -171,11 +171,11 @@ func (r *Reporter) trackWrites(s *pass.Pass) {
 		w.Due = time.Time{}
 	case !last.IsZero():
 		w.Due = last
-	case waking(s), s.Planned && !s.Records().Established && !s.Plan.Records.Established:
+	case waking(s) && s.Plan.Primary == "", s.Planned && !s.Records().Established && !s.Plan.Records.Established:
 		w.Due = time.Time{}
 	case w.Due.IsZero() && s.Planned:
 		w.Due = now
-		if first && before != nil && before.Status == metav1.ConditionFalse {
+		if first && before != nil && before.Status == metav1.ConditionFalse && !waking(s) {
 			w.Due = before.LastTransitionTime.Time
 		}
 	}
@@ -191,8 +191,8 @@ func hibernates(s *pass.Pass) bool {
 	return s.Cluster.Spec.Hibernate && before != nil && before.Reason == v1alpha1.ReasonHibernated
 }
 
-// waking says whether no write had succeeded since the cluster hibernated when status was written. Status keeps that across a restart of
-// the operator: Available has no other reasons in between.
+// waking says whether no member had taken writes since the cluster hibernated when status was written. Status keeps that across a restart
+// of the operator: Available has no other reasons in between.
 func waking(s *pass.Pass) bool {
 	before := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionAvailable)
 	return before != nil && (before.Reason == v1alpha1.ReasonHibernated || before.Reason == v1alpha1.ReasonWaking)

@@ -90,8 +90,12 @@ func TestVerdicts(t *testing.T) {
 			"False/ObjectRefused", "True/ObjectRefused"},
 		"the Service is missing, and there is no primary either": {evidence{planned: true, waiting: "nobody answers", probe: unled, unled: &refused, due: ago(time.Minute)},
 			"False/NoPrimary", "True/NoPrimary"},
-		"the Service is missing while the cluster wakes": {evidence{planned: true, primary: "orders-0", waking: true, probe: unled, unled: &refused},
+		"the Service is missing while the cluster wakes": {evidence{planned: true, waiting: "nobody answers", waking: true, probe: unled, unled: &refused},
 			"False/Waking", "False/Healthy"},
+		"it has woken, and writes fail": {evidence{planned: true, primary: "orders-0", service: "orders-primary", waking: true, probe: failed(time.Hour), due: ago(time.Minute), before: before(metav1.ConditionFalse, "Waking")},
+			"False/WriteFailed: the last write", "True/WriteFailed"},
+		"it wakes, and no primary can be proven": {evidence{planned: true, waking: true, problems: []topology.Finding{unproven}},
+			"False/Waking: the cluster wakes from hibernation: no primary: 2 of the 3", "True/PromotionNotProven"},
 		"hibernates": {evidence{planned: true, hibernates: true, asleep: true, probe: failed(time.Hour)}, "False/Hibernated: the cluster hibernates", "False/Healthy"},
 		"is going to hibernate, and instances are being ended": {evidence{planned: true, hibernates: true, probe: succeeded(secs), unled: &refused},
 			"False/Hibernated: the cluster takes no more writes", "False/Healthy"},
@@ -213,6 +217,10 @@ func TestWritesAreDue(t *testing.T) {
 		"begins to wake":                 {pass.Writes{Since: long}, unavailable(v1alpha1.ReasonHibernated), time.Time{}},
 		"wakes":                          {pass.Writes{Since: long}, unavailable(v1alpha1.ReasonWaking), time.Time{}},
 		"wakes, and the operator is new": {pass.Writes{}, unavailable(v1alpha1.ReasonWaking), time.Time{}},
+		"wakes, and a member takes writes": {pass.Writes{}, func(s *pass.Pass) {
+			unavailable(v1alpha1.ReasonWaking)(s)
+			s.Plan.Primary = "orders-0"
+		}, now},
 		"the pass came to no plan: what was known holds": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) {
 			s.Planned = false
 			s.SetRecords(topology.ClusterRecord{})

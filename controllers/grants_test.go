@@ -164,7 +164,7 @@ func usedByAdmission() map[check.Use]string {
 // TestProcessHasItsGrants: apart from the reconcilers, the operator elects a leader, sends events and asks who reads its metrics.
 func TestProcessHasItsGrants(t *testing.T) {
 	t.Parallel()
-	lock, err := leader.New(shared.config, v1alpha1.SystemNamespace, true, clock.RealClock{})
+	lock, err := leader.New(shared.config, v1alpha1.SystemNamespace, leader.DefaultServiceAccount, true, clock.RealClock{})
 	must(t, err)
 	mgr, err := ctrl.NewManager(shared.config, ctrl.Options{
 		Scheme: testScheme(), Metrics: server.Options{BindAddress: "0"}, LeaderElection: true, LeaderElectionResourceLockInterface: lock.Interface(), LeaderElectionReleaseOnCancel: true,

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -27,7 +29,8 @@ import (
 // secondNamespace is where another installation of the operator is.
 const secondNamespace = "second-installation"
 
-// installSecond gives the operator the grants of its Role in secondNamespace as well, as a second installation has them.
+// installSecond gives the operator the grants of its Role in secondNamespace as well, as a second installation has them, and the
+// ServiceAccount there those of the ClusterRole.
 func installSecond(t *testing.T) {
 	t.Helper()
 	must(t, kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secondNamespace}}))
@@ -45,6 +48,10 @@ func installSecond(t *testing.T) {
 			t.Cleanup(func() { must(t, client.IgnoreNotFound(kube.Delete(context.WithoutCancel(t.Context()), role))) })
 		}
 	}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: secondNamespace}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "nairobi-mysql-manager-role"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: secondNamespace, Name: leader.DefaultServiceAccount}}}
+	must(t, kube.Create(t.Context(), binding))
+	t.Cleanup(func() { must(t, kube.Delete(context.WithoutCancel(t.Context()), binding)) })
 	for _, granted := range shared.granted {
 		for _, question := range granted.Reviews(secondNamespace) {
 			must(t, allowed(t.Context(), kube, question))
@@ -61,7 +68,7 @@ type installation struct {
 
 func elects(t *testing.T, namespace string) *installation {
 	t.Helper()
-	lock, err := leader.New(shared.config, namespace, true, clock.RealClock{})
+	lock, err := leader.New(shared.config, namespace, leader.DefaultServiceAccount, true, clock.RealClock{})
 	must(t, err)
 	i := &installation{lock: lock, led: make(chan struct{})}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -93,6 +100,7 @@ func TestOneInstallationLeads(t *testing.T) {
 	}
 	leads(first)
 	must(t, first.lock.Check(t.Context()))
+	squat(t, first)
 	second := elects(t, secondNamespace)
 	select {
 	case <-second.led:
@@ -116,13 +124,24 @@ func TestOneInstallationLeads(t *testing.T) {
 	tie(t)
 }
 
+// squat creates the lease that an installation would have in a namespace without one.
+func squat(t *testing.T, leads *installation) {
+	t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: leader.LeaseName},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](math.MaxInt32)}}
+	must(t, kube.Create(t.Context(), lease))
+	t.Cleanup(func() { must(t, kube.Delete(context.WithoutCancel(t.Context()), lease)) })
+	time.Sleep(time.Second) // several renewals
+	must(t, leads.lock.Check(t.Context()))
+}
+
 // tie has two installations take their leases after both saw that nobody leads.
 func tie(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	var locks []resourcelock.Interface
 	for _, namespace := range []string{v1alpha1.SystemNamespace, secondNamespace} {
-		lock, err := leader.New(shared.config, namespace, true, clock.RealClock{})
+		lock, err := leader.New(shared.config, namespace, leader.DefaultServiceAccount, true, clock.RealClock{})
 		must(t, err)
 		record, _, err := lock.Interface().Get(ctx)
 		must(t, err)

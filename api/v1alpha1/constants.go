@@ -48,6 +48,8 @@ const (
 	// AnnotationReleased is set by the operator on a cluster that is being deleted and has nothing left in EC2, before it lets go of
 	// the Secret with the credentials. It counts only when that Secret is gone.
 	AnnotationReleased = Prefix + "released"
+	// AnnotationServiceAccount is set by the operator on its lease and names the ServiceAccount that it runs as, in the lease's namespace.
+	AnnotationServiceAccount = Prefix + "service-account"
 )
 
 // Labels of the Kubernetes objects that the operator creates.

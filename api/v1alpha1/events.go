@@ -58,6 +58,7 @@ const (
 
 	// The lease of the operator.
 	EventOtherInstallationLeads = "OtherInstallationLeads"
+	EventLeaseIgnored           = "LeaseIgnored"
 
 	// Backups and recovery.
 	EventRecoveryNotStarted = "RecoveryNotStarted"

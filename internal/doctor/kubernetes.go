@@ -241,12 +241,21 @@ func checkOneInstallation(ctx context.Context, d *Doctor) Finding {
 	if err := d.Kubernetes.List(ctx, &leases, client.MatchingFields{metav1.ObjectNameField: leader.LeaseName}); err != nil {
 		return notChecked("permit list leases", "leases cannot be listed: %v", err)
 	}
+	ask := func(ctx context.Context, review *authorizationv1.SubjectAccessReview) error {
+		return d.Kubernetes.Create(ctx, review)
+	}
 	var others []string
 	for _, lease := range leases.Items {
 		if lease.Namespace == d.SystemNamespace || ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.RenewTime == nil {
 			continue
 		}
-		if d.Clock.Since(lease.Spec.RenewTime.Time) <= time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second {
+		if d.Clock.Since(lease.Spec.RenewTime.Time) > leader.Lasts(&lease) {
+			continue
+		}
+		switch of, err := leader.OfInstallation(ctx, ask, &lease); {
+		case err != nil:
+			return notChecked("make the API server reachable", "Lease %s in namespace %s: %v", lease.Name, lease.Namespace, err)
+		case of:
 			others = append(others, fmt.Sprintf("%s in namespace %s", *lease.Spec.HolderIdentity, lease.Namespace))
 		}
 	}

@@ -84,7 +84,9 @@ var planted = []struct {
 		})
 	}, check: "lease", says: []string{"was last renewed 1h0m", "operator-0"}},
 	{what: "an operator of another installation leads", spoil: func(w *world) {
-		w.makes(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: leader.LeaseName}, Spec: coordinationv1.LeaseSpec{
+		w.makes(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "second-installation"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "nairobi-mysql-manager-role"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: shop, Name: "olm"}}})
+		w.makes(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: leader.LeaseName, Annotations: map[string]string{v1alpha1.AnnotationServiceAccount: "olm"}}, Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("olm-0"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(time.Minute)}}})
 	}, check: "one-installation", says: []string{"olm-0 in namespace shop"}},
 	{what: "the webhook is not reached", spoil: func(w *world) {

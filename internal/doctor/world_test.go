@@ -172,6 +172,9 @@ func install(ctx context.Context) error {
 			{APIGroups: []string{"mysql.alx.ke"}, Resources: []string{"mysqlclusters"}, Verbs: []string{"create", "delete"}}}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "dry-runs"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "dry-runs"},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: operator}}},
+		// A lease of no installation has no effect.
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: leader.LeaseName}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(24 * time.Hour)}}},
 	}
 	for _, file := range []string{"role.yaml", "role_binding.yaml"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", file))

@@ -35,6 +35,8 @@ type installations struct {
 	leases coordinationv1.LeasesGetter
 	own    string // namespace
 	clock  clock.PassiveClock
+	// reviews judge whether a lease is that of an installation.
+	reviews *reviews
 
 	mu      sync.Mutex
 	seen    map[string]sighting // by namespace
@@ -44,6 +46,10 @@ type installations struct {
 	// denied is called when the API server begins to forbid the list. It may be nil. forbidden says that it does.
 	denied    func(error)
 	forbidden bool
+	// ignored is called with each lease that begins to be ignored, because it belongs to no installation. It may be nil.
+	ignored func(Installation)
+	// strangers are the namespaces of such leases.
+	strangers map[string]bool
 	// heldUntil is when the lease of this process runs out, which has been held without a gap since a look that found no other; zero
 	// while it has not. Other installations see it renewed, so that none has taken over meanwhile.
 	heldUntil time.Time
@@ -56,27 +62,42 @@ type sighting struct {
 	at      time.Time
 }
 
-// live lists the leases in other namespaces and returns one that is held and renewed, nil if there is none. An API server that forbids the
-// list, as after an upgrade that left the old ClusterRole in place, shows none: an operator that never led would help nobody.
+// live lists the leases in other namespaces and returns one that is held and renewed by an installation, nil if there is none. An API
+// server that forbids the list, as after an upgrade that left the old ClusterRole in place, shows none: an operator that never led would
+// help nobody.
 func (i *installations) live(ctx context.Context) (*coordination.Lease, error) {
 	list, err := i.leases.Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, LeaseName).String()})
 	forbidden := apierrors.IsForbidden(err)
 	if err != nil && !forbidden {
 		return nil, fmt.Errorf("list the leases of other installations: %w", err)
 	}
+	if forbidden {
+		list = &coordination.LeaseList{}
+	}
+	slices.SortFunc(list.Items, func(a, b coordination.Lease) int { return strings.Compare(a.Namespace, b.Namespace) })
+	renewed := i.renewed(list.Items, forbidden, err)
+	found, strangers, err := i.judge(ctx, renewed)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.report(found)
+	i.ignore(strangers)
+	return found, nil
+}
+
+// renewed returns those of some leases that are another's, held and renewed.
+func (i *installations) renewed(leases []coordination.Lease, forbidden bool, err error) (renewed []*coordination.Lease) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if forbidden && !i.forbidden && i.denied != nil {
 		i.denied(err)
 	}
-	if i.forbidden = forbidden; forbidden {
-		list = &coordination.LeaseList{}
-	}
-	slices.SortFunc(list.Items, func(a, b coordination.Lease) int { return strings.Compare(a.Namespace, b.Namespace) })
+	i.forbidden = forbidden
 	now, seen := i.clock.Now(), map[string]sighting{}
-	var found *coordination.Lease
-	for n := range list.Items {
-		lease := &list.Items[n]
+	for n := range leases {
+		lease := &leases[n]
 		if lease.Namespace == i.own || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 			continue
 		}
@@ -85,14 +106,43 @@ func (i *installations) live(ctx context.Context) (*coordination.Lease, error) {
 			at = sighting{version: lease.ResourceVersion, at: now}
 		}
 		seen[lease.Namespace] = at
-		lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-		if found == nil && now.Before(at.at.Add(lasts)) {
-			found = lease
+		if now.Before(at.at.Add(Lasts(lease))) {
+			renewed = append(renewed, lease)
 		}
 	}
 	i.seen = seen
-	i.report(found)
-	return found, nil
+	return renewed
+}
+
+// judge returns the first of some leases that belongs to an installation, and those before it that belong to none. It fails when the API
+// server did not judge one of them.
+func (i *installations) judge(ctx context.Context, renewed []*coordination.Lease) (found *coordination.Lease, strangers []*coordination.Lease, err error) {
+	ctx, stop := context.WithTimeout(ctx, reviewTimeout)
+	defer stop()
+	var failures []error
+	for _, lease := range renewed {
+		switch of, failure := i.reviews.ofInstallation(ctx, lease); {
+		case failure != nil:
+			failures = append(failures, failure)
+		case of:
+			return lease, strangers, nil
+		default:
+			strangers = append(strangers, lease)
+		}
+	}
+	return nil, strangers, errors.Join(failures...)
+}
+
+// ignore calls ignored with the leases that were not ignored at the last look. The caller holds mu.
+func (i *installations) ignore(strangers []*coordination.Lease) {
+	now := map[string]bool{}
+	for _, lease := range strangers {
+		now[lease.Namespace] = true
+		if !i.strangers[lease.Namespace] && i.ignored != nil {
+			i.ignored(Installation{Namespace: lease.Namespace, Holder: *lease.Spec.HolderIdentity})
+		}
+	}
+	i.strangers = now
 }
 
 // holds says whether this process has held its lease without a gap since it last saw that no other installation leads. A process that
@@ -128,7 +178,7 @@ func (i *installations) report(lease *coordination.Lease) {
 // other's lease; one that finds it gives its own back, so at worst both try again a moment later. An order by acquireTime would not
 // do: with clocks that differ, the later one may be the one that has already found nobody, and leads.
 //
-// Who leads goes on while the list fails, as long as its own lease does not run out in between: the others see that it is renewed.
+// Who leads goes on while the list or a review fails, as long as its own lease does not run out in between: the others see that it is renewed.
 type onlyOne struct {
 	resourcelock.Interface
 	others *installations
@@ -147,6 +197,7 @@ func (o *onlyOne) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 		return record, raw, err
 	}
 	record = resourcelock.LeaseSpecToLeaderElectionRecord(&other.Spec)
+	record.LeaseDurationSeconds = int(Lasts(other).Seconds())
 	raw, err = json.Marshal(record)
 	return record, raw, err
 }

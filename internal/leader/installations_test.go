@@ -3,9 +3,13 @@ package leader
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +18,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // TestOnlyARenewedLeaseOfAnotherCounts: one that nobody renews is that of an installation which is gone.
@@ -23,7 +30,7 @@ func TestOnlyARenewedLeaseOfAnotherCounts(t *testing.T) {
 	ctx, now := t.Context(), clocktesting.NewFakePassiveClock(time.Now())
 	leases := fake.NewClientset().CoordinationV1()
 	var heard []string
-	others := &installations{leases: leases, own: "system", clock: now, changed: func(i Installation) { heard = append(heard, i.Namespace) }}
+	others := &installations{leases: leases, own: "system", clock: now, reviews: allowing(now), changed: func(i Installation) { heard = append(heard, i.Namespace) }}
 	expect := func(when string, want bool) {
 		t.Helper()
 		found, err := others.live(ctx)
@@ -59,12 +66,88 @@ func TestOnlyARenewedLeaseOfAnotherCounts(t *testing.T) {
 	}
 }
 
+// allowing are reviews that find every lease to be an installation's.
+func allowing(clock clock.PassiveClock) *reviews {
+	return &reviews{clock: clock, answers: map[account]answer{}, ask: func(_ context.Context, review *authorizationv1.SubjectAccessReview) error {
+		review.Status.Allowed = true
+		return nil
+	}}
+}
+
+// TestALeaseOfNoInstallationIsIgnored: whoever edits a namespace may create a lease with the operator's name in it.
+func TestALeaseOfNoInstallationIsIgnored(t *testing.T) {
+	ctx, now := t.Context(), clocktesting.NewFakePassiveClock(time.Now())
+	leases := fake.NewClientset().CoordinationV1()
+	var asked []string
+	var failure error
+	judged := &reviews{clock: now, answers: map[account]answer{}, ask: func(_ context.Context, review *authorizationv1.SubjectAccessReview) error {
+		asked = append(asked, review.Spec.User)
+		review.Status.Allowed = strings.HasPrefix(review.Spec.User, "system:serviceaccount:olm:")
+		return failure
+	}}
+	var ignored []string
+	others := &installations{leases: leases, own: "system", clock: now, reviews: judged, ignored: func(i Installation) { ignored = append(ignored, i.Namespace) }}
+	inner := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "system", Name: LeaseName}, Client: signed{leases, "operator"}, LockConfig: resourcelock.ResourceLockConfig{Identity: "us"}}
+	lock := &onlyOne{Interface: inner, others: others}
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: "us", LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now.Now())}
+	place := func(namespace string, annotations map[string]string) {
+		t.Helper()
+		lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Namespace: namespace, ResourceVersion: "1", Annotations: annotations},
+			Spec: coordination.LeaseSpec{HolderIdentity: ptr.To("them"), LeaseDurationSeconds: ptr.To[int32](math.MaxInt32)}}
+		if _, err := leases.Leases(namespace).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place("shop", nil)
+	if err := lock.Create(ctx, record); err != nil {
+		t.Fatalf("it does not lead beside a lease of no installation: %v", err)
+	}
+	for range 3 {
+		if err := lock.Update(ctx, record); err != nil {
+			t.Fatalf("it does not go on beside a lease of no installation: %v", err)
+		}
+	}
+	if want := []string{"system:serviceaccount:shop:" + DefaultServiceAccount}; !slices.Equal(asked, want) || !slices.Equal(ignored, []string{"shop"}) {
+		t.Errorf("asked about %q; ignored %q", asked, ignored)
+	}
+	now.SetTime(now.Now().Add(answersLast))
+	failure = apierrors.NewTimeoutError("too slow", 1)
+	if err := lock.Update(ctx, record); err != nil {
+		t.Errorf("a leader does not go on while a review fails: %v", err)
+	}
+	others.hold(time.Time{})
+	if _, _, err := lock.Get(ctx); err == nil {
+		t.Error("it would begin to lead although a review fails")
+	}
+	failure = apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", nil)
+	if err := lock.Update(ctx, record); !errors.Is(err, ErrOtherInstallation) {
+		t.Errorf("it goes on although it may not ask about another's lease: %v", err)
+	}
+	failure = nil
+	now.SetTime(now.Now().Add(answersLast))
+	place("olm", map[string]string{v1alpha1.AnnotationServiceAccount: "manager"})
+	if err := lock.Update(ctx, record); !errors.Is(err, ErrOtherInstallation) || asked[len(asked)-1] != "system:serviceaccount:olm:manager" {
+		t.Errorf("beside another installation: %v; asked about %q", err, asked)
+	}
+	if seen, _, err := lock.Get(ctx); err != nil || seen.HolderIdentity != "them" || seen.LeaseDurationSeconds > 15 {
+		t.Errorf("the election waits for %+v, %v", seen, err)
+	}
+	now.SetTime(now.Now().Add(Duration))
+	if err := lock.Update(ctx, record); err != nil {
+		t.Errorf("a lease that is not renewed counts for longer than ours would: %v", err)
+	}
+	own, err := leases.Leases("system").Get(ctx, LeaseName, metav1.GetOptions{})
+	if err != nil || own.Annotations[v1alpha1.AnnotationServiceAccount] != "operator" {
+		t.Errorf("our own lease is %+v, %v", own, err)
+	}
+}
+
 // TestALeaderStopsBesideAnother: it takes no lease back that counts, and does not give its own back while its workers still run.
 func TestALeaderStopsBesideAnother(t *testing.T) {
 	ctx, now := t.Context(), clocktesting.NewFakePassiveClock(time.Now())
 	leases := fake.NewClientset().CoordinationV1()
 	inner := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "system", Name: LeaseName}, Client: leases, LockConfig: resourcelock.ResourceLockConfig{Identity: "us"}}
-	lock := &onlyOne{Interface: inner, others: &installations{leases: leases, own: "system", clock: now}}
+	lock := &onlyOne{Interface: inner, others: &installations{leases: leases, own: "system", clock: now, reviews: allowing(now)}}
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "us", LeaseDurationSeconds: 15, RenewTime: metav1.Now()}
 	if err := lock.Create(ctx, record); err != nil {
 		t.Fatal(err)
@@ -106,7 +189,7 @@ func TestALeaderGoesOnWhileTheListFails(t *testing.T) {
 	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return failure != nil, nil, failure })
 	leases := client.CoordinationV1()
 	inner := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "system", Name: LeaseName}, Client: leases, LockConfig: resourcelock.ResourceLockConfig{Identity: "us"}}
-	lock := &onlyOne{Interface: inner, others: &installations{leases: leases, own: "system", clock: now}}
+	lock := &onlyOne{Interface: inner, others: &installations{leases: leases, own: "system", clock: now, reviews: allowing(now)}}
 	looked := &Lock{looked: inner, clock: now, others: lock.others}
 	record := func() resourcelock.LeaderElectionRecord {
 		return resourcelock.LeaderElectionRecord{HolderIdentity: "us", LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now.Now())}
@@ -154,7 +237,7 @@ func TestWhoMayNotListLeadsAlone(t *testing.T) {
 	})
 	leases, said := client.CoordinationV1(), 0
 	inner := &resourcelock.LeaseLock{LeaseMeta: metav1.ObjectMeta{Namespace: "system", Name: LeaseName}, Client: leases, LockConfig: resourcelock.ResourceLockConfig{Identity: "us"}}
-	looked := &Lock{looked: inner, clock: now, others: &installations{leases: leases, own: "system", clock: now}}
+	looked := &Lock{looked: inner, clock: now, others: &installations{leases: leases, own: "system", clock: now, reviews: allowing(now)}}
 	looked.OnDenied(func(error) { said++ })
 	lock := &onlyOne{Interface: inner, others: looked.others}
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "us", LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now.Now())}

@@ -12,13 +12,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 )
+
+// Duration is how long the operator's lease lasts after its renewal.
+const Duration = 15 * time.Second
 
 // ErrNotLeader: the lease belongs to somebody else, or ran out.
 var ErrNotLeader = errors.New("this process does not hold the operator's lease")
@@ -38,8 +42,9 @@ type Lock struct {
 	held uint64     // the last look that found the lease to be ours
 }
 
-// New prepares the lease of this process. When elect is false there is none, and Check always agrees.
-func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveClock) (*Lock, error) {
+// New prepares the lease of this process, which runs as a ServiceAccount of a namespace. When elect is false there is none, and Check
+// always agrees.
+func New(config *rest.Config, namespace, serviceAccount string, elect bool, clock clock.PassiveClock) (*Lock, error) {
 	if !elect {
 		return &Lock{clock: clock}, nil
 	}
@@ -48,7 +53,7 @@ func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveC
 		return nil, fmt.Errorf("find the host's name: %w", err)
 	}
 	config = rest.CopyConfig(config)
-	core, err := corev1client.NewForConfig(config)
+	access, err := authorizationclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the lease's client: %w", err)
 	}
@@ -56,12 +61,11 @@ func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveC
 	if err != nil {
 		return nil, fmt.Errorf("make the lease's client: %w", err)
 	}
-	l := &Lock{clock: clock, others: &installations{leases: coordination, own: namespace, clock: clock}}
+	l := &Lock{clock: clock, others: &installations{leases: coordination, own: namespace, clock: clock, reviews: reviewsOf(access, clock)}}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
 	for _, lock := range []*resourcelock.Interface{&l.elected, &l.looked} {
-		*lock, err = resourcelock.New(resourcelock.LeasesResourceLock, namespace, LeaseName, core, coordination, identity)
-		if err != nil {
-			return nil, fmt.Errorf("make the lease: %w", err)
+		*lock = &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: LeaseName}, Client: signed{coordination, serviceAccount}, LockConfig: identity,
 		}
 	}
 	l.elected = &onlyOne{Interface: l.elected, others: l.others}
@@ -81,6 +85,14 @@ func (l *Lock) OnOtherInstallation(changed func(Installation)) {
 func (l *Lock) OnDenied(denied func(error)) {
 	if l.others != nil {
 		l.others.denied = denied
+	}
+}
+
+// OnIgnored has ignored called with each lease in another namespace that begins to be ignored because it belongs to no installation. It
+// must be called before the election begins; ignored must not block.
+func (l *Lock) OnIgnored(ignored func(Installation)) {
+	if l.others != nil {
+		l.others.ignored = ignored
 	}
 }
 

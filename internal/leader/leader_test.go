@@ -48,7 +48,7 @@ func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 // lockOn is a lock that reads its lease from api, where there is no other installation.
 func lockOn(api *lease) *Lock {
 	leases := fake.NewClientset().CoordinationV1()
-	return &Lock{looked: api, clock: clock.RealClock{}, others: &installations{leases: leases, own: "system", clock: clock.RealClock{}}}
+	return &Lock{looked: api, clock: clock.RealClock{}, others: &installations{leases: leases, own: "system", clock: clock.RealClock{}, reviews: allowing(clock.RealClock{})}}
 }
 
 // TestLooksAreShared among those who asked before they began, and with nobody else.
@@ -107,7 +107,7 @@ func TestLeaseRunsOut(t *testing.T) {
 
 // TestWithoutElection there is no lease to lose.
 func TestWithoutElection(t *testing.T) {
-	lock, err := New(nil, "", false, clock.RealClock{})
+	lock, err := New(nil, "", "", false, clock.RealClock{})
 	if err != nil || lock.Check(t.Context()) != nil || lock.Interface() != nil {
 		t.Errorf("%v, %+v", err, lock)
 	}
@@ -169,7 +169,7 @@ func TestLookDoesNotHelpToTakeTheLeaseBack(t *testing.T) {
 	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	process := func() *Lock {
 		t.Helper()
-		lock, err := New(config, "system", true, clock.RealClock{})
+		lock, err := New(config, "system", "operator", true, clock.RealClock{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,6 +29,11 @@ func reportLeadership(mgr ctrl.Manager, lock *leader.Lock, events announce.Recor
 		events.Eventf(lease, nil, corev1.EventTypeWarning, v1alpha1.EventOtherInstallationLeads, announce.Act,
 			"the operator in namespace %s leads (%s); this one does nothing. Remove one of the two installations", other.Namespace, other.Holder)
 	})
+	lock.OnIgnored(func(other leader.Installation) {
+		log.Info("a lease in another namespace has the name of the operator's, and its ServiceAccount may not change the status of MySQLClusters: it is ignored. Find out who created it", "namespace", other.Namespace, "holder", other.Holder)
+		events.Eventf(lease, nil, corev1.EventTypeWarning, v1alpha1.EventLeaseIgnored, announce.Act,
+			"Lease %s in namespace %s belongs to no operator and is ignored: its ServiceAccount may not change the status of MySQLClusters. Find out who created it", leader.LeaseName, other.Namespace)
+	})
 	lock.OnDenied(func(err error) {
 		log.Error(err, "the operator may not list the leases of other installations; it leads without that. Install the ClusterRole of this version, and see that there is no second installation")
 	})

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -55,6 +56,9 @@ import (
 // take nearly twice the memory to save some hundredths of a core, of the quarter of one that a thousand clusters take.
 const garbagePercent = 25
 
+// serviceAccountVariable names the ServiceAccount that the operator's pod runs as.
+const serviceAccountVariable = "POD_SERVICE_ACCOUNT"
+
 // Operator is the operator, put together. Nothing runs before Run.
 type Operator struct {
 	manager ctrl.Manager
@@ -70,7 +74,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	// the API server's own fairness is the better judge.
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, -1
-	lock, err := leader.New(config, o.Namespace, o.LeaderElection, clock.RealClock{})
+	lock, err := leader.New(config, o.Namespace, cmp.Or(os.Getenv(serviceAccountVariable), leader.DefaultServiceAccount), o.LeaderElection, clock.RealClock{})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,8 @@ type apiServer struct {
 	closed chan struct{}
 	held   map[string]chan struct{} // lists that are answered only when that is closed, by path
 	leases []coordinationv1.Lease   // of all namespaces
+	// allowed is what SubjectAccessReviews are answered.
+	allowed bool
 	// metrics are those of the operator that is put together for it.
 	metrics *prometheus.Registry
 }
@@ -72,6 +75,11 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/apis/coordination.k8s.io/v1/leases" {
 		answer(w, coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}, Items: s.leases})
+		return
+	}
+	if strings.HasSuffix(r.URL.Path, "/subjectaccessreviews") {
+		answer(w, authorizationv1.SubjectAccessReview{TypeMeta: metav1.TypeMeta{Kind: "SubjectAccessReview", APIVersion: "authorization.k8s.io/v1"},
+			Status: authorizationv1.SubjectAccessReviewStatus{Allowed: s.allowed}})
 		return
 	}
 	if r.URL.Query().Get("watch") == "" {

@@ -23,12 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
 )
 
 const (
 	// Timings of the lease. A write to AWS that is not idempotent may take awsCallTimeout, less than the time between the moment at
 	// which a leader that cannot renew gives up and the one at which another may take over.
-	leaseDuration  = 15 * time.Second
+	leaseDuration  = leader.Duration
 	renewDeadline  = 10 * time.Second
 	retryPeriod    = 1 * time.Second // a follower waits up to 2.2 of it: client-go adds jitter
 	awsCallTimeout = 4 * time.Second

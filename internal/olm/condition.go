@@ -43,6 +43,11 @@ const (
 	// unreported is how long work holds an upgrade back whose cluster no pass has reported on: several times the longest pause
 	// between two passes. Such passes come to no plan, so that a hand-over interrupts none.
 	unreported = 5 * time.Minute
+	// longest is how long a cluster holds an upgrade back in all, whatever advances: longer than replacing nine members takes. Without it
+	// whoever may annotate a cluster could hold every upgrade back for good.
+	longest = 6 * time.Hour
+	// rest is how long a cluster must have nothing unfinished until it may hold an upgrade back for another longest.
+	rest = 30 * time.Minute
 )
 
 // Unfinished is work that a hand-over of the operator had better not interrupt.
@@ -56,15 +61,49 @@ type Unfinished struct {
 // running is what was last reported of a cluster.
 type running struct {
 	Unfinished
-	reported, advanced time.Time
+	// began is when it first held an upgrade back, without a rest since; ended is when nothing was unfinished any more, zero while
+	// something is.
+	began, reported, advanced, ended time.Time
 }
 
-// until is when the work holds an upgrade back no longer, unless something is reported by then.
+// until is when the work holds an upgrade back no longer, unless something is reported by then. It is zero for none.
 func (r running) until() time.Time {
-	if stalled, silent := r.advanced.Add(stalls), r.reported.Add(unreported); stalled.Before(silent) {
-		return stalled
+	if !r.ended.IsZero() {
+		return time.Time{}
 	}
-	return r.reported.Add(unreported)
+	end := r.began.Add(longest)
+	for _, other := range []time.Time{r.advanced.Add(stalls), r.reported.Add(unreported)} {
+		if other.Before(end) {
+			end = other
+		}
+	}
+	return end
+}
+
+// followedBy is what is running once work is reported, nil for none.
+func (r running) followedBy(work *Unfinished, now time.Time) running {
+	switch {
+	case work == nil && r.ended.IsZero():
+		r.ended = now
+		return r
+	case work == nil:
+		return r
+	}
+	next := running{Unfinished: *work, began: r.began, reported: now, advanced: now}
+	if r.ended.IsZero() && r.Progress == work.Progress {
+		next.advanced = r.advanced
+	}
+	return next
+}
+
+// inherited is since when the stored condition had held upgrades back when this process began, zero for not at all. What is reported
+// first is taken for what held it back: otherwise an operator that crashes again and again in a failover would hold back the release
+// that helps.
+type inherited struct {
+	read  bool
+	since time.Time
+	// until is when what is reported for the first time counts as new.
+	until time.Time
 }
 
 // Condition keeps the OperatorCondition. Its methods may be called on nil, which stands for an operator without OLM.
@@ -77,6 +116,7 @@ type Condition struct {
 
 	mu      sync.Mutex
 	running map[types.NamespacedName]running
+	stored  inherited
 	wake    chan struct{}
 }
 
@@ -105,17 +145,23 @@ func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 	c.mu.Lock()
 	now := c.clock.Now()
 	last, known := c.running[cluster]
-	counted := known && now.Before(last.until())
-	if work == nil {
-		delete(c.running, cluster)
-	} else {
-		next := running{Unfinished: *work, reported: now, advanced: now}
-		if known && last.Progress == work.Progress {
-			next.advanced = last.advanced
-		}
-		c.running[cluster] = next
+	if known && !last.ended.IsZero() && now.Sub(last.ended) >= rest {
+		known = false
 	}
-	changed := counted != (work != nil && now.Before(c.running[cluster].until())) || counted && last.Unfinished != c.running[cluster].Unfinished
+	next := last
+	switch {
+	case known:
+		next = last.followedBy(work, now)
+		c.running[cluster] = next
+	case work != nil:
+		next = c.first(*work, now)
+		c.running[cluster] = next
+	default:
+		next = running{ended: now}
+		delete(c.running, cluster)
+	}
+	before, counts := known && now.Before(last.until()), now.Before(next.until())
+	changed := before != counts || counts && last.Unfinished != next.Unfinished
 	c.mu.Unlock()
 	if changed {
 		select {
@@ -125,14 +171,45 @@ func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 	}
 }
 
+// first is work of a cluster of which nothing was known. The caller holds mu.
+func (c *Condition) first(work Unfinished, now time.Time) running {
+	since := now
+	if !c.stored.since.IsZero() && now.Before(c.stored.until) {
+		since = c.stored.since
+	}
+	return running{Unfinished: work, began: since, reported: now, advanced: since}
+}
+
+// inherit reads the stored condition, once, and says whether it has held upgrades back for longer than work without progress may.
+func (c *Condition) inherit(ctx context.Context) (stale bool, err error) {
+	var object operatorsv2.OperatorCondition
+	if err := c.reader.Get(ctx, c.key, &object); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	c.stored = inherited{read: true, until: now.Add(unreported)}
+	stored := meta.FindStatusCondition(object.Spec.Conditions, operatorsv2.Upgradeable)
+	if stored == nil || stored.Status != metav1.ConditionFalse {
+		return false, nil
+	}
+	c.stored.since = stored.LastTransitionTime.Time
+	for cluster, work := range c.running {
+		if c.stored.since.Before(work.began) {
+			work.began, work.advanced = c.stored.since, c.stored.since
+			c.running[cluster] = work
+		}
+	}
+	return now.Sub(c.stored.since) >= stalls, nil
+}
+
 // Start writes the condition whenever it changes, until ctx ends.
 func (c *Condition) Start(ctx context.Context) error {
 	settled := c.clock.Now().Add(settle)
 	for {
-		wanted, idle, wait := c.wanted()
-		if early := settled.Sub(c.clock.Now()); idle && early > 0 {
-			wait = early
-		} else if err := c.write(ctx, wanted); err != nil {
+		wait, err := c.keep(ctx, &settled)
+		if err != nil {
 			c.log.V(1).Info("write the OperatorCondition again later", "error", err.Error())
 			wait = again
 		}
@@ -143,6 +220,25 @@ func (c *Condition) Start(ctx context.Context) error {
 		case <-c.clock.After(wait):
 		}
 	}
+}
+
+// keep writes the condition as it should be, and returns for how long it is right. Until settled nothing is called idle, but for what is
+// stored that is stale: a process that ends soon again must not leave it as it is.
+func (c *Condition) keep(ctx context.Context, settled *time.Time) (time.Duration, error) {
+	if !c.stored.read {
+		stale, err := c.inherit(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if stale {
+			*settled = c.clock.Now()
+		}
+	}
+	wanted, idle, wait := c.wanted()
+	if early := settled.Sub(c.clock.Now()); idle && early > 0 {
+		return early, nil
+	}
+	return wait, c.write(ctx, wanted)
 }
 
 // wanted is the condition as it should be, whether it says that the operator may be replaced, and for how long it is right unless
@@ -180,6 +276,7 @@ func (c *Condition) wanted() (condition metav1.Condition, idle bool, lasts time.
 
 // write puts the condition into the object, unless it is there already.
 func (c *Condition) write(ctx context.Context, wanted metav1.Condition) error {
+	wanted.LastTransitionTime = metav1.NewTime(c.clock.Now()) // is used when the status changes
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		var object operatorsv2.OperatorCondition
 		if err := c.reader.Get(ctx, c.key, &object); err != nil {

@@ -26,14 +26,15 @@ var (
 	moving = &Unfinished{Reason: "SwitchoverInProgress", Message: "the primary moves"}
 )
 
-// stage runs a Condition on a clock of its own. refuse, when it is not nil, is asked before each write.
-func stage(t *testing.T, refuse func() error) (*Condition, *clocktesting.FakeClock, func() *metav1.Condition) {
+// stage runs a Condition on a clock of its own. refuse, when it is not nil, is asked before each write. stored are conditions that an
+// operator left.
+func stage(t *testing.T, refuse func() error, stored ...metav1.Condition) (*Condition, *clocktesting.FakeClock, func() *metav1.Condition) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := operatorsv2.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	object := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	object := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: operatorsv2.OperatorConditionSpec{Conditions: stored}}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithInterceptorFuncs(interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
 			if refuse != nil {
@@ -156,6 +157,72 @@ func TestOnlyWorkThatAdvancesHoldsAnUpgradeBack(t *testing.T) {
 			t.Errorf("%s: an upgrade is held back after two hours: %v", name, !idle)
 		}
 	}
+}
+
+// TestNobodyHoldsUpgradesBackForGood: whoever may annotate a cluster can have its members restarted again and again.
+func TestNobodyHoldsUpgradesBackForGood(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	c := New(nil, nil, key, clock, logr.Discard())
+	restart := func(minute int) {
+		work := &Unfinished{Reason: "RollingChangeInProgress", Message: "members are being restarted", Progress: fmt.Sprint(minute / 20)}
+		if minute%20 == 0 {
+			work = nil // between two restarts
+		}
+		c.Set(orders, work)
+		clock.Step(time.Minute)
+	}
+	holds := func() bool { _, idle, _ := c.wanted(); return !idle }
+	minute := 1
+	for ; minute < int(longest/time.Minute); minute++ {
+		restart(minute)
+	}
+	if !holds() {
+		t.Error("an upgrade is allowed too early")
+	}
+	for range 180 {
+		if minute++; minute%20 != 1 && holds() {
+			t.Fatalf("an upgrade is held back after %d minutes", minute)
+		}
+		restart(minute)
+	}
+	c.Set(bills, moving)
+	if !holds() {
+		t.Error("work of another cluster holds nothing back")
+	}
+	c.Set(bills, nil)
+	c.Set(orders, nil)
+	clock.Step(rest)
+	c.Set(orders, moving)
+	if !holds() {
+		t.Error("after a rest, work holds nothing back")
+	}
+}
+
+// TestACrashLoopHoldsNoUpgradeBack: what was stored before the start counts.
+func TestACrashLoopHoldsNoUpgradeBack(t *testing.T) {
+	stored := func(ago time.Duration) metav1.Condition {
+		return metav1.Condition{Type: operatorsv2.Upgradeable, Status: metav1.ConditionFalse, Reason: "FailoverInProgress", Message: "shop/orders: no primary",
+			LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}
+	}
+	_, clock, read := stage(t, nil, stored(stalls+time.Minute))
+	eventually(t, clock, 0, func() bool { return read().Status == metav1.ConditionTrue })
+
+	work := &Unfinished{Reason: "FailoverInProgress", Message: "no primary", Progress: "epoch 7"}
+	c, clock, read := stage(t, nil, stored(stalls-time.Minute))
+	c.Set(orders, work)
+	eventually(t, clock, 0, clock.HasWaiters)
+	if read().Status != metav1.ConditionFalse {
+		t.Error("an upgrade is allowed too early")
+	}
+	clock.Step(2 * time.Minute)
+	c.Set(orders, work)
+	eventually(t, clock, 0, func() bool { return read().Status == metav1.ConditionTrue })
+	if at := read().LastTransitionTime; clock.Since(at.Time) > time.Second {
+		t.Errorf("it changed at %s", at)
+	}
+	work.Progress = "epoch 8"
+	c.Set(orders, work)
+	eventually(t, clock, 0, func() bool { return read().Status == metav1.ConditionFalse })
 }
 
 // TestWhatNobodyReportsHoldsNoUpgradeBack: the passes of a cluster whose policy or records cannot be read come to no plan, for as long as that lasts.

@@ -65,6 +65,16 @@ func TestValidators(t *testing.T) {
 	}
 }
 
+// TestConsolesAskForNoRole: OpenShift's console asks for the ARN of a role and sets ROLEARN where token-auth-aws is true. Nothing reads that.
+func TestConsolesAskForNoRole(t *testing.T) {
+	b := bundle(t)
+	for _, cloud := range []string{"aws", "azure", "gcp"} {
+		if got := b.CSV.Annotations["features.operators.openshift.io/token-auth-"+cloud]; got != "false" {
+			t.Errorf("token-auth-%s is %q", cloud, got)
+		}
+	}
+}
+
 // TestEveryFieldIsDescribed compares the descriptors with the schema of each owned kind, both ways.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	b := bundle(t)

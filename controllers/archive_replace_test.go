@@ -72,6 +72,43 @@ func TestTheArchivesVolumeGrows(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsNotReadyIsReplaced: Kubernetes' controller of StatefulSets does that with Parallel alone. A set of before gets it, and
+// its claim stays with its pod.
+func TestAPodThatIsNotReadyIsReplaced(t *testing.T) {
+	a := newAnnals(t)
+	a.pass()
+	old := a.set()
+	if old.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+		t.Fatalf("a new StatefulSet is %s", old.Spec.PodManagementPolicy)
+	}
+	must(t, kube.Delete(t.Context(), old))
+	old.ObjectMeta = metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Labels: old.Labels, Annotations: old.Annotations, OwnerReferences: old.OwnerReferences}
+	old.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
+	must(t, kube.Create(t.Context(), old))
+	claim := a.claim(false)
+	for deadline := time.Now().Add(patience); ; time.Sleep(watchPause) { // the cache may show the set that was deleted
+		var shown appsv1.StatefulSet
+		if err := shared.cached.Get(t.Context(), client.ObjectKeyFromObject(old), &shown); err == nil && shown.UID == old.UID {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("the cache shows %s, %v", shown.UID, err)
+		}
+	}
+	a.pass()
+	if set := a.set(); set.DeletionTimestamp.IsZero() || len(set.Finalizers) != 1 || set.Finalizers[0] != metav1.FinalizerOrphanDependents {
+		t.Errorf("the StatefulSet of before, or what it owned, is %+v", set.ObjectMeta)
+	}
+	a.collect()
+	a.pass()
+	if set := a.set(); set == nil || set.UID == old.UID || set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+		t.Errorf("the StatefulSet is %+v", set)
+	}
+	must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	if !claim.DeletionTimestamp.IsZero() {
+		t.Error("the claim goes")
+	}
+}
+
 // TestAClaimOfSomebodyElseDoesNotGrow: what has the name of the archive's claim, and was not made for it.
 func TestAClaimOfSomebodyElseDoesNotGrow(t *testing.T) {
 	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){

@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -30,6 +31,10 @@ func ArchiveReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfigurati
 }
 
 // Archive is the StatefulSet whose one pod archives the cluster's binary log. Its claim goes with it.
+//
+// A change of the template replaces the pod also while it is not ready: with OrderedReady Kubernetes waits until it is, and one whose
+// Secret or image does not exist never is. maxUnavailable is more than the one pod because an API server with the feature gate
+// MaxUnavailableStatefulSet, which is off by default, replaces no pod while that many are unavailable; without the gate it is ignored.
 func Archive(c *v1alpha1.MySQLCluster, t task.Task, images Images, storage resource.Quantity, class string) (*appsv1ac.StatefulSetApplyConfiguration, error) {
 	text, err := t.Encode()
 	if err != nil {
@@ -66,6 +71,9 @@ func Archive(c *v1alpha1.MySQLCluster, t task.Task, images Images, storage resou
 		WithSpec(appsv1ac.StatefulSetSpec().
 			WithReplicas(1).
 			WithServiceName(c.Name).
+			WithPodManagementPolicy(appsv1.ParallelPodManagement).
+			WithUpdateStrategy(appsv1ac.StatefulSetUpdateStrategy().WithType(appsv1.RollingUpdateStatefulSetStrategyType).
+				WithRollingUpdate(appsv1ac.RollingUpdateStatefulSetStrategy().WithMaxUnavailable(intstr.FromInt32(2)))).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector)).
 			WithPersistentVolumeClaimRetentionPolicy(appsv1ac.StatefulSetPersistentVolumeClaimRetentionPolicy().
 				WithWhenDeleted(appsv1.DeletePersistentVolumeClaimRetentionPolicyType).

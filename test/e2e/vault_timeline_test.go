@@ -63,6 +63,8 @@ func Test16ArchiveReachesTheMomentBeforeTheMistake(t *testing.T) {
 	}
 	base := awaitBase(t, annals)
 	lap("the base " + base.Name + " is complete")
+	repairArchive(t)
+	lap("the archive's pod is back")
 	folder := archiveOf(t, annals, string(c.UID))
 	archived := func(what string, set gtid.Set) {
 		t.Helper()
@@ -315,6 +317,32 @@ func nothingIsLeft(t *testing.T) {
 			"--namespace", annals.Namespace, "--selector", v1alpha1.LabelCluster+"="+annals.Name, "--output", "name")
 		return err == nil && strings.TrimSpace(out) == ""
 	})
+}
+
+// repairArchive names a Secret that does not exist, and then the right one: the pod that never became ready is replaced by itself.
+func repairArchive(t *testing.T) {
+	t.Helper()
+	for _, step := range []struct {
+		secret string
+		runs   bool
+	}{{"absent", false}, {"s3", true}} {
+		patch := fmt.Sprintf(`{"spec":{"backup":{"destination":{"s3":{"credentialsSecretRef":{"name":%q}}}}}}`, step.secret)
+		c := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: annals.Namespace, Name: annals.Name}}
+		if err := lab.Client.Patch(t.Context(), c, client.RawPatch(client.Merge.Type(), []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+		awaitAnnals(t, annals, "the archive's pod with the Secret "+step.secret, func(*v1alpha1.MySQLCluster) bool {
+			var pod corev1.Pod
+			key := client.ObjectKey{Namespace: annals.Namespace, Name: resources.ArchiveName(annals.Name) + "-0"}
+			if lab.Client.Get(t.Context(), key, &pod) != nil {
+				return false
+			}
+			mounts := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+				return v.Projected != nil && len(v.Projected.Sources) > 0 && v.Projected.Sources[0].Secret != nil && v.Projected.Sources[0].Secret.Name == step.secret
+			})
+			return mounts && (pod.Status.Phase == corev1.PodRunning) == step.runs
+		})
+	}
 }
 
 // awaitAnnals waits for what happens around a cluster. Where it does not, it says how the cluster is.

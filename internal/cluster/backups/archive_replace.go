@@ -16,30 +16,31 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
-// replaceArchive makes room for a StatefulSet that this one cannot be changed into, because the templates of claims stay as they
-// are. A claim that can grow is kept, with its pod; otherwise both go: what waits on it is read from the servers again.
+// replaceArchive makes room for a StatefulSet that this one cannot be changed into, because its templates of claims and its
+// podManagementPolicy are immutable. A claim that fits or can grow is kept, with its pod; otherwise both go: what waits on it is read
+// from the servers again.
 func (r *Archive) replaceArchive(ctx context.Context, s *pass.Pass, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec, failure error) error {
 	if !apierrors.IsInvalid(failure) || set.UID == "" || !set.DeletionTimestamp.IsZero() {
 		return failure
 	}
 	how := metav1.DeletePropagationBackground
-	grown, err := r.growClaim(ctx, s, set, want)
+	kept, err := r.keepClaim(ctx, s, set, want)
 	if err != nil {
 		return err
 	}
-	if grown {
+	if kept {
 		how = metav1.DeletePropagationOrphan
 	}
 	if err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID}, client.PropagationPolicy(how)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("replace StatefulSet %s: %w", set.Name, err)
 	}
-	s.Log.Info("replacing the archive's StatefulSet, which cannot be changed", "because", failure.Error(), "claim kept", grown)
+	s.Log.Info("replacing the archive's StatefulSet, which cannot be changed", "because", failure.Error(), "claim kept", kept)
 	return nil
 }
 
-// growClaim expands the claim of the archive's pod. false says that another is needed: its class does not let it grow, or the
-// spec wants another class.
-func (r *Archive) growClaim(ctx context.Context, s *pass.Pass, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec) (bool, error) {
+// keepClaim expands the claim of the archive's pod where the spec wants it larger. false says that another is needed: its class does not
+// let it grow, or the spec wants another class or a smaller one.
+func (r *Archive) keepClaim(ctx context.Context, s *pass.Pass, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec) (bool, error) {
 	if len(set.Spec.VolumeClaimTemplates) != 1 {
 		return false, nil
 	}
@@ -48,7 +49,7 @@ func (r *Archive) growClaim(ctx context.Context, s *pass.Pass, set *appsv1.State
 	if was.StorageClassName != nil {
 		class = *was.StorageClassName
 	}
-	if before := was.Resources.Requests[corev1.ResourceStorage]; storage.Cmp(before) <= 0 || class != want.StorageClassName {
+	if before := was.Resources.Requests[corev1.ResourceStorage]; storage.Cmp(before) < 0 || class != want.StorageClassName {
 		return false, nil
 	}
 	claim, err := r.archiveClaim(ctx, s)

@@ -228,6 +228,8 @@ const (
 	ReasonForeignResource      = "ForeignResource"
 	// ReasonNewerRecords: a newer operator recorded the state of the cluster in a way that this one does not know.
 	ReasonNewerRecords = "NewerRecords"
+	// ReasonRecordsTooLarge: what the operator is to record of the cluster is larger than what it reads again.
+	ReasonRecordsTooLarge = "RecordsTooLarge"
 	// ReasonTagMissing: an instance has lost the tag that says what it was made from.
 	ReasonTagMissing = "TagMissing"
 	ReasonBootFailed = "BootFailed"

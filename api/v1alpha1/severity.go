@@ -32,7 +32,8 @@ var severities = map[string]Severity{
 	ReasonCALost:    SeverityOperator,
 	ReasonCAInvalid: SeverityOperator,
 
-	ReasonNewerRecords: SeverityOperator,
+	ReasonNewerRecords:    SeverityOperator,
+	ReasonRecordsTooLarge: SeverityOperator,
 
 	ReasonMemberMissing:      SeverityMembers,
 	ReasonMemberUnreachable:  SeverityMembers,

@@ -18,6 +18,9 @@ const NoWriterID = "-"
 // ErrNowhere: nothing new can be stored where the records were, because it is being deleted.
 var ErrNowhere = errors.New("nothing new can be stored any more")
 
+// ErrTooLarge: the records are larger than what is read again.
+var ErrTooLarge = errors.New("the records are too large")
+
 // RecordStore is where the records of one cluster are kept.
 type RecordStore interface {
 	// Version is that which a cache shows, empty for none. It may lag behind.
@@ -25,7 +28,7 @@ type RecordStore interface {
 	// Read returns them as they are stored.
 	Read(ctx context.Context) (StoredRecords, error)
 	// Write stores records in place of those of a version, which is empty where there are none, and returns the new version.
-	// ErrConflict and ErrNowhere stored nothing; after any other error nobody knows.
+	// ErrConflict, ErrNowhere and ErrTooLarge stored nothing; after any other error nobody knows.
 	Write(ctx context.Context, version string, records topology.ClusterRecord) (newVersion string, err error)
 }
 
@@ -283,7 +286,7 @@ func (r *Recorder) write(ctx context.Context, next topology.ClusterRecord) error
 	m.nowhere = errors.Is(err, ErrNowhere)
 	switch {
 	case err == nil, m.nowhere:
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, ErrConflict), errors.Is(err, ErrTooLarge):
 		return err
 	default:
 		m.unanswered = true

@@ -141,6 +141,28 @@ func TestAWriteWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
+// TestRecordsThatAreTooLargeAreNotWritten: nothing was stored, so the answer of a write is not missing.
+func TestRecordsThatAreTooLargeAreNotWritten(t *testing.T) {
+	s, memory, told := &shelf{}, NewRecordMemory(free{}), 0
+	if err := s.begin(t, memory, nil).Save(t.Context(), promoted(1)); err != nil {
+		t.Fatal(err)
+	}
+	r := s.begin(t, memory, nil)
+	s.refuses = &Problem{Reason: v1alpha1.ReasonRecordsTooLarge, Cause: ErrTooLarge}
+	if err := r.Save(t.Context(), promoted(2)); !errors.Is(err, ErrTooLarge) || r.Now().PromotedAt != 1 || memory.unanswered {
+		t.Fatalf("%v, %+v, a lost answer: %t", err, r.Now(), memory.unanswered)
+	}
+	s.refuses = nil
+	changed := s.stored[len(s.stored)-1].Clone()
+	changed.PromotedAt = 9
+	s.stored = append(s.stored, changed) // somebody changes them
+	r = s.begin(t, memory, nil)
+	r.PutBack = func() { told++ }
+	if err := r.Save(t.Context(), promoted(3)); err != nil || told != 1 {
+		t.Errorf("%v, a person is said %d times to have changed them", err, told)
+	}
+}
+
 // TestAProcessThatWroteNothingGoesByWhatIsStored: the one before may have written last when this one had the lease already.
 func TestAProcessThatWroteNothingGoesByWhatIsStored(t *testing.T) {
 	s, memory := &shelf{stored: []topology.ClusterRecord{{Failovers: topology.Failovers{PromotedAt: 1}, WriterID: "second"}}}, NewRecordMemory(free{})

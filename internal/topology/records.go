@@ -323,8 +323,20 @@ func (r *ClusterRecord) recordProven(m *Member, epoch uint64, proof Proof) {
 		r.HandOverFailed = to
 	}
 	r.recordLeader(m, epoch)
-	r.LeaderVoid = r.void().Union(proof.Void).Subtract(m.position()).String()
-	r.LeaderAcknowledged = proof.MayBeAcknowledged.String()
+	r.LeaderVoid = recordable(r.void().Union(proof.Void).Subtract(m.position()))
+	r.LeaderAcknowledged = recordable(proof.MayBeAcknowledged)
+}
+
+// maxRecordedSet is how long a GTID set of Term may be, in bytes. Term has four, which must leave room in the records.
+const maxRecordedSet = 48 << 10
+
+// recordable is the text of a GTID set of Term, empty for one that is too long: then it is not known. A failover must not wait for a
+// record that only helps to repeat it.
+func recordable(set gtid.Set) string {
+	if text := set.String(); len(text) <= maxRecordedSet {
+		return text
+	}
+	return ""
 }
 
 // void is LeaderVoid. In doubt nothing is void.

@@ -2,9 +2,13 @@ package topology
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // fields visits every field below a value that is no struct itself, with its path.
@@ -143,5 +147,31 @@ func TestOldRecordsAreDoubted(t *testing.T) {
 				t.Errorf("%q is promoted, and whether one was alone is unknown: %t", promoted, p.Records.AloneUnknown)
 			}
 		})
+	}
+}
+
+// TestALongSetIsNotRecorded: what a proof found helps to repeat it. The records must hold it four times over, and be read again.
+func TestALongSetIsNotRecorded(t *testing.T) {
+	const server = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+	of := func(intervals int) gtid.Set {
+		var text strings.Builder
+		text.WriteString(server)
+		for n := range intervals {
+			fmt.Fprintf(&text, ":%d", 1000001+2*n)
+		}
+		set, err := gtid.Parse(text.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	m := &Member{Name: "orders-1"}
+	m.SQL.ServerUUID = server
+	for intervals, recorded := range map[int]bool{100: true, 10000: false} {
+		r := ClusterRecord{}
+		r.recordPromotion(m, 7, Proof{Candidate: m.Name, MayBeAcknowledged: of(intervals), Void: of(intervals)})
+		if r.Leader != m.Name || (r.LeaderAcknowledged != "") != recorded || (r.LeaderVoid != "") != recorded {
+			t.Errorf("%d intervals: leader %q, %d bytes acknowledged, %d void", intervals, r.Leader, len(r.LeaderAcknowledged), len(r.LeaderVoid))
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package records
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -27,5 +30,39 @@ func TestRecordsThatNameNoMember(t *testing.T) {
 	}
 	if text := fmt.Sprint(s.Unmet); !strings.Contains(text, "3 members") {
 		t.Errorf("a person is shown %s", text)
+	}
+}
+
+// TestWhatIsRefusedIsNotSaved: records that are read again by the next operator process must be within the same bounds.
+func TestWhatIsRefusedIsNotSaved(t *testing.T) {
+	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}}
+	k := &Keeper{Ports: &pass.Ports{}} // without a client: nothing is sent
+	members := func(tail string) map[string]topology.MemberRecord {
+		return map[string]topology.MemberRecord{"orders-1": {Shortfall: topology.Shortfall{Tail: tail}}}
+	}
+	for what, records := range map[string]topology.ClusterRecord{
+		"a long GTID set": {Members: members(strings.Repeat("1-2:", MaxRecords/4))},
+		"a long list":     {Held: make([]string, MaxListed+1)},
+	} {
+		for _, version := range []string{"", "7"} {
+			_, err := membersConfigMap{k, s, "orders-members"}.Write(t.Context(), version, records)
+			var p *engine.Problem
+			if !errors.As(err, &p) || p.Reason != v1alpha1.ReasonRecordsTooLarge || !errors.Is(err, engine.ErrTooLarge) {
+				t.Errorf("%s, version %q: %v", what, version, err)
+			}
+			if named := strings.Contains(fmt.Sprint(err), "orders-1"); named != (records.Members != nil) {
+				t.Errorf("%s: it says %v", what, err)
+			}
+		}
+		text, err := json.Marshal(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plausible(s, "orders-members", len(text), &records) == nil {
+			t.Errorf("%s would be read", what)
+		}
+	}
+	if p := tooLarge("orders-members", MaxRecords, &topology.ClusterRecord{Members: members("x")}); p != nil {
+		t.Errorf("what may be read is not saved: %v", p)
 	}
 }

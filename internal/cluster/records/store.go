@@ -74,6 +74,9 @@ func (m membersConfigMap) Write(ctx context.Context, version string, records top
 	if err != nil {
 		return "", fmt.Errorf("encode the records: %w", err)
 	}
+	if p := tooLarge(m.name, len(text), &records); p != nil {
+		return "", p
+	}
 	if version == "" {
 		return m.create(ctx, text)
 	}

@@ -63,7 +63,7 @@ func TestManifests(t *testing.T) {
 	// Kinds of operators that are not installed here.
 	foreign := []string{"Issuer", "Certificate", "ServiceMonitor", "PrometheusRule"}
 	for _, folder := range []string{
-		"crd", "rbac", "user-roles", "manager", "webhook", "webhook-certificates", "network-policy", "prometheus", "samples", "default", "olm",
+		"crd", "rbac", "user-roles", "admission", "manager", "webhook", "webhook-certificates", "network-policy", "prometheus", "samples", "default", "olm",
 		"overlays/with-certmanager", "overlays/lab", "overlays/custom",
 	} {
 		t.Run(folder, func(t *testing.T) {

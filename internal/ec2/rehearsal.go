@@ -54,8 +54,9 @@ type rehearsal struct {
 type answer struct {
 	// lacks is the permission that is missing; nil when none is.
 	lacks *awsapi.Problem
-	// fresh is true until EC2 has answered the other dry runs of the same rehearsal as well: it is not made again for those.
-	fresh bool
+	// at is when it said so, zero once EC2 has answered the other dry runs of the same rehearsal as well: until then it is not made again for
+	// those, unless it found something and is old.
+	at time.Time
 }
 
 // Rehearsal is what rehearsals have shown so far.
@@ -107,7 +108,10 @@ func (r *rehearsal) rehearse(ctx context.Context, owner awsapi.Ownership) Rehear
 func (r *rehearsal) unanswered(tries []try) []try {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(tries), func(t try) bool { return r.answers[t.permission].fresh })
+	return slices.DeleteFunc(slices.Clone(tries), func(t try) bool {
+		a := r.answers[t.permission]
+		return !a.at.IsZero() && (a.lacks == nil || r.clock.Since(a.at) < rehearseAgain)
+	})
 }
 
 // record takes in what EC2 answered, and why it did not answer the rest. To that its last answers count.
@@ -179,7 +183,7 @@ func (r *rehearsal) tryAll(ctx context.Context, tries []try, things []string) (a
 	for _, t := range tries {
 		lacks, err := r.ask(ctx, t, things)
 		if err == nil {
-			answers[t.permission] = answer{lacks: lacks, fresh: true}
+			answers[t.permission] = answer{lacks: lacks, at: r.clock.Now()}
 			continue
 		}
 		if unanswered == nil {

@@ -140,6 +140,16 @@ func TestOneThrottledDryRunKeepsNoOtherFromItsAnswer(t *testing.T) {
 		l.pass(rehearseLate)
 		rehearse()
 	}
+	// The policy is corrected while EC2 still throttles the other one.
+	l.proxy.Clear()
+	l.fault(proxy.Throttle("GetConsoleOutput"))
+	known := l.soon(func(Rehearsal) bool {
+		l.pass(rehearseAgain)
+		return len(rehearse().Problems) == 0 // also where that of before was still under way
+	})
+	if known.Unanswered == "" {
+		t.Errorf("it shows %+v", known)
+	}
 	l.proxy.Clear()
 	l.pass(rehearseLate)
 	rehearse()

@@ -17,6 +17,9 @@ import (
 // ErrDiffers: what was restored is not what the manifest says.
 var ErrDiffers = errors.New("what was restored is not what was backed up")
 
+// ErrRejected is an ErrLoad that says something of the backup: a server rejects a statement of it, and will do so again.
+var ErrRejected = errors.New("the server rejects a statement of the backup")
+
 // Compared is how many tables' rows, contents of tables, definitions and accounts were compared.
 type Compared struct{ Tables, Checksums, Definitions, Accounts int }
 

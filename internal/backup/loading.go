@@ -21,13 +21,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
-// Errors of loading a dump.
-var (
-	// ErrLoad: the server rejects a statement, or lacks room for it; or the mysql client is missing or ended with an error.
-	ErrLoad = errors.New("loading the dump failed")
-	// ErrRejected is an ErrLoad that says something of the backup: a server rejects a statement of it, and will do so again.
-	ErrRejected = errors.New("the server rejects a statement of the backup")
-)
+// ErrLoad: the server rejects a statement, or lacks room for it; or the mysql client is missing or ended with an error.
+var ErrLoad = errors.New("loading the dump failed")
 
 // loading loads the dump of a backup into a server that is ready for it.
 type loading struct {

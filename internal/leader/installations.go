@@ -20,6 +20,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// Duration is how long the operator's lease lasts after its renewal.
+const Duration = 15 * time.Second
+
+// Lasts returns for how long after its renewal a lease counts: its own duration, but no longer than that of the operator's leases.
+func Lasts(lease *coordination.Lease) time.Duration {
+	if lease.Spec.LeaseDurationSeconds == nil {
+		return 0
+	}
+	return min(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, Duration)
+}
+
 // LeaseName names the lease in the operator's namespace.
 const LeaseName = "nairobi-mysql-operator"
 

@@ -21,9 +21,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Duration is how long the operator's lease lasts after its renewal.
-const Duration = 15 * time.Second
-
 // ErrNotLeader: the lease belongs to somebody else, or ran out.
 var ErrNotLeader = errors.New("this process does not hold the operator's lease")
 

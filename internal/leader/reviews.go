@@ -54,14 +54,6 @@ func OfInstallation(ctx context.Context, ask Review, lease *coordination.Lease) 
 	return review.Status.Allowed, nil
 }
 
-// Lasts returns for how long after its renewal a lease counts: its own duration, but no longer than that of the operator's leases.
-func Lasts(lease *coordination.Lease) time.Duration {
-	if lease.Spec.LeaseDurationSeconds == nil {
-		return 0
-	}
-	return min(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second, Duration)
-}
-
 // reviews keeps the answers of OfInstallation for a short while: leases are looked at with each renewal, and before each session.
 type reviews struct {
 	ask   Review

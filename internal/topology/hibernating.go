@@ -58,23 +58,26 @@ func (p *removal) mayHibernate() bool {
 // where none is reached that knows the voters, any member that runs may, unless the one that led last is off and has its disk.
 func (p *removal) remembering() []string {
 	row := p.newestMembership()
+	leader := p.Members[cmp.Or(p.Records.Leader, p.Records.Bootstrapped)]
+	switch {
+	case row != nil && p.diskProves(*row):
+		return nil
+	case row == nil && (leader == nil || leader.hasDisk() && !leader.running()):
+		return nil
+	}
 	var found []string
 	for _, m := range p.ordered() {
 		silent := m.running() && !m.verified() && m.hasDisk()
-		switch {
-		case row == nil:
-			leader := p.Members[cmp.Or(p.Records.Leader, p.Records.Bootstrapped)]
-			if silent && m != leader && leader != nil && (leader.running() || !leader.hasDisk()) {
-				found = append(found, m.Name)
-			}
-		case slices.Contains(row.electorate(), m.Name) && row.Memory[m.Name] != "" && (silent || counts(m) && m.certified(*row)):
+		if row == nil && silent && m != leader || row != nil && row.remembers(m, silent) {
 			found = append(found, m.Name)
 		}
 	}
-	if row != nil && p.diskProves(*row) {
-		return nil
-	}
 	return found
+}
+
+// remembers says whether a voter has in its memory what it acknowledged. One that is silent may.
+func (row Membership) remembers(m *Member, silent bool) bool {
+	return slices.Contains(row.electorate(), m.Name) && row.Memory[m.Name] != "" && (silent || counts(m) && m.certified(row))
 }
 
 // hasDisk says whether the member's volume is there and can be read.

@@ -75,10 +75,8 @@ func (e evidence) available() metav1.Condition {
 	switch {
 	case e.deleting:
 		return is(metav1.ConditionFalse, v1alpha1.ReasonDeleting, "the cluster is being deleted; the operator no longer checks whether it takes writes")
-	case e.hibernates && !e.asleep:
-		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster takes no more writes: its instances are being ended because spec.hibernate is set")
 	case e.hibernates:
-		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
+		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, e.hibernation())
 	case e.probe.Probed && e.now.Sub(e.probe.LastSuccess) <= probe.ProbeFresh:
 		return is(metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
 	case e.waking && e.primary == "":
@@ -96,6 +94,14 @@ func (e evidence) available() metav1.Condition {
 	}
 	// Something keeps this process from looking, and databases may well serve.
 	return is(metav1.ConditionUnknown, v1alpha1.ReasonNotProbed, "no write through the primary Service was tried since the operator started")
+}
+
+// hibernation says how far a hibernation is.
+func (e evidence) hibernation() string {
+	if e.asleep {
+		return "the cluster hibernates; set spec.hibernate to false to wake it"
+	}
+	return "the cluster takes no more writes: its instances are being ended because spec.hibernate is set"
 }
 
 // noPrimary says why no member takes writes.

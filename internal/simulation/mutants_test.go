@@ -585,6 +585,27 @@ var mutants = []mutant{
 		new:  "",
 	},
 	{
+		name: "what a member claims by gtid_purged is not looked for",
+		unit: "internal/topology TestClaimsAreFound",
+		file: "internal/topology/claims.go",
+		old:  ".Union(before.purgedOutOfOrder(m))",
+		new:  "",
+	},
+	{
+		name: "what a primary has forgotten is not looked for",
+		unit: "internal/topology TestClaimsAreFound",
+		file: "internal/topology/claims.go",
+		old:  "		forgotten = h.recordPrimary(primary)\n",
+		new:  "",
+	},
+	{
+		name: "who claims transactions may lead",
+		unit: "internal/topology TestClaimsAreAGap",
+		file: "internal/topology/gaps.go",
+		old:  "	if !m.Claimed.IsEmpty() {\n",
+		new:  "	if false {\n",
+	},
+	{
 		name: "an uncovered time ends although no voter holds what was answered in it",
 		unit: "internal/topology TestUncoveredTimeIsRemembered",
 		file: uncoveredFile,

@@ -109,7 +109,8 @@ type mysqld struct {
 	lagUntil    int64 // the applier stands still until then without an error
 	blockUntil  int64 // open transactions or locks hold up Demote until then (facts 13, 22)
 
-	ignored bool     // what is persisted was left out
+	ignored bool // what is persisted was left out
+	claims  claims
 	control *session // whoever holds the operator's lock
 }
 
@@ -247,7 +248,7 @@ func (s *mysqld) commit(t transaction, heard func(bool)) *commit {
 func (s *mysqld) log(t transaction, heard func(bool)) *commit {
 	w, st := s.w, s.st
 	c := &commit{id: w.ledger.record(t), at: len(st.binlog), heard: heard}
-	if twins := w.ledger.twins[c.id]; t.client >= 0 && !t.harmless && !w.forgot && len(twins) > 0 { // lost records knew what was lost
+	if twins := w.ledger.twins[c.id]; t.client >= 0 && !t.harmless && !w.forgot && !w.ledger.givenTwice && len(twins) > 0 { // lost records knew what was lost
 		w.fail(reissued, "%s commits%s, which another transaction had", s.on.member, w.ledger.names([]int{c.id}))
 	}
 	st.binlog = append(st.binlog, c.id)

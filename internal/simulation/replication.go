@@ -177,7 +177,7 @@ func (s *mysqld) connect(source *mysqld) {
 		}
 	}
 	s.io, s.ioError, s.ioRetries = ioOn, "", false
-	s.from, s.cursor, s.heard = source, 0, w.now
+	s.from, s.cursor, s.heard, s.claims = source, 0, w.now, claims{}
 	w.roles = true
 }
 
@@ -190,7 +190,7 @@ func (s *mysqld) fetch() {
 	for received := 0; received < burst && s.cursor < len(s.from.st.binlog); {
 		id := s.from.st.binlog[s.cursor]
 		s.cursor++
-		if s.knows(id) {
+		if s.knows(id) && !s.isSent(id) {
 			continue // by auto-position it is not sent again, and so not acknowledged
 		}
 		st.relay = append(st.relay, id)

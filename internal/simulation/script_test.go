@@ -226,6 +226,16 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 		}
 	case "flush", "write":
 		writeByHand(in.server, d.Cmd == "flush")
+	case "claim":
+		var n int
+		d.ScanArgs(t, "transactions", &n)
+		if err := claim(in.server, w.serverOf(w.ordinal(w.plan.Primary)), n); err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+	case "reset-gtids":
+		if err := resetGTIDs(in.server); err != nil {
+			d.Fatalf(t, "%v", err)
+		}
 	case "xa-commit":
 		commitOnePrepared(in.server, 0)
 	case "fill-zone":

@@ -81,6 +81,8 @@ type ledger struct {
 	// twins are the transactions that were given a GTID which another one has: only ever after a server was rebuilt.
 	twins   map[int][]int
 	covered coveredUp
+	// givenTwice is true once a person had GTIDs given to other transactions than those that had them.
+	givenTwice bool
 	// inForce is the newest membership row that was acknowledged, or that a member held when it was opened for writes, nil for none.
 	inForce *mysql.Membership
 	// parsed remembers the sets that were parsed.

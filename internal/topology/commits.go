@@ -31,6 +31,7 @@ type CommitHistory struct {
 	closed    []string  // the servers that the last one saw before they take writes
 	unwatched time.Time // see Exposure.Unwatched
 
+	claims claimHistory
 	acknowledgedBesides
 	departed int       // see Exposure.Departed
 	binlog   *gtid.Set // see Exposure.Binlog
@@ -105,11 +106,12 @@ type Exposure struct {
 // observation says of the primary.
 func (h *CommitHistory) Record(o *Observed) {
 	primary, closed := o.onlyWritable(), h.closed
+	h.claims.record(o, primary)
 	if !h.began {
 		h.unwatched = o.Now
 	}
 	if !h.missedIn(o) && (primary == nil || primary.SQL.ServerUUID != h.server) {
-		*h = CommitHistory{unwatched: h.unwatched}
+		*h = CommitHistory{unwatched: h.unwatched, claims: h.claims}
 	}
 	h.began, h.closed = true, h.closedIn(o.Members)
 	if primary == nil {
@@ -301,6 +303,9 @@ func (h *CommitHistory) notKept(primary *Member, o *Observed) Cause {
 	if found := row.misnumbered(o.Members); len(found) > 0 {
 		return Cause{CauseNotKept, found[0] + " has another member's server_id, or had: a replica drops what bears its own, and acknowledges it"}
 	}
+	if cause := h.claims.cause(primary, o.Members); cause.found() {
+		return cause
+	}
 	kept := func(set gtid.Set) bool {
 		return set.IsEmpty() || row.mayHold(primary, o.Members, set, last.at) >= row.WaitCount()
 	}
@@ -328,7 +333,7 @@ func (m Membership) mayHold(primary *Member, members map[string]*Member, set gti
 	n := 0
 	for _, name := range m.Voters {
 		v := members[name]
-		if name != primary.Name && (!counts(v) || v.askedBefore(asked) || v.position().Contains(set)) {
+		if name != primary.Name && (!counts(v) || v.askedBefore(asked) || v.keeps(set)) {
 			n++
 		}
 	}
@@ -475,7 +480,7 @@ func forgetful(member, variable string) Cause {
 func (m Membership) holders(primary *Member, members map[string]*Member, set gtid.Set) int {
 	n := 0
 	for _, v := range members {
-		if v != primary && counts(v) && m.MayAcknowledge(v.Name) && v.position().Contains(set) {
+		if v != primary && counts(v) && m.MayAcknowledge(v.Name) && v.keeps(set) {
 			n++
 		}
 	}

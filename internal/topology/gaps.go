@@ -28,18 +28,25 @@ const looseApplier = "replica_exec_mode"
 // its own row, received nothing from another since: what somebody else's server sends it changes what it holds, and not what its GTIDs say.
 func (r ClusterRecord) leavesOut(m *Member) []string {
 	own := m.SQL.Membership
-	if m.SQL.Replication == nil || own != nil && own.Primary == m.Name && r.ledLast(m.Name) {
+	if own != nil && own.Primary == m.Name && r.ledLast(m.Name) {
 		return nil
 	}
-	why := m.SQL.Replication.Filters
+	var why []string
+	if !m.Claimed.IsEmpty() {
+		why = append(why, "it counts transaction "+strings.Join(m.Claimed.First(3), ", ")+" as executed and never got it, as after SET GLOBAL gtid_purged there or RESET BINARY LOGS AND GTIDS on the primary")
+	}
+	if m.SQL.Replication == nil {
+		return why
+	}
+	why = append(why, m.SQL.Replication.Filters...)
 	if m.drifted(looseApplier) {
-		why = append(why[:len(why):len(why)], looseApplier+" is not STRICT")
+		why = append(why, looseApplier+" is not STRICT")
 	}
 	if dropped := m.SQL.Replication.Dropped; !dropped.IsEmpty() {
-		why = append(why[:len(why):len(why)], "it lacks transaction "+strings.Join(dropped.First(3), ", ")+" and holds later ones of the same server, as after a time in which it had that server's server_id")
+		why = append(why, "it lacks transaction "+strings.Join(dropped.First(3), ", ")+" and holds later ones of the same server, as after a time in which it had that server's server_id")
 	}
 	if skipped := m.SQL.Replication.Stops.Skipped; !skipped.IsEmpty() {
-		why = append(why[:len(why):len(why)], "somebody skipped transaction "+strings.Join(skipped.First(3), ", ")+" after its applier had stopped at it")
+		why = append(why, "somebody skipped transaction "+strings.Join(skipped.First(3), ", ")+" after its applier had stopped at it")
 	}
 	return why
 }
@@ -109,15 +116,18 @@ func (p *pass) recordGaps() {
 		if len(p.plan.Records.leavesOut(m)) == 0 && (m.clonedAfter(gap.After) || rec.Volume != gap.Volume) {
 			gap = Gap{}
 		}
-		if m.verified() && !m.cloning() && gap != rec.Gap {
+		if known := m.verified() && !m.cloning() || !m.Claimed.IsEmpty(); known && gap != rec.Gap {
 			rec.Gap = gap
 			p.plan.Records.Members[name] = rec
 		}
 	}
 }
 
-// lastClone identifies the member's last CLONE; empty for none.
+// lastClone identifies the member's last CLONE as far as that is known; empty for none.
 func (m *Member) lastClone() string {
+	if !m.verified() {
+		return m.SeenClone
+	}
 	if m.SQL.Clone == nil {
 		return ""
 	}

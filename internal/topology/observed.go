@@ -86,6 +86,7 @@ type Member struct {
 	Volumes []Volume
 	// SQL is what mysqld answered.
 	SQL SQL
+	Claims
 	// SilentSince is when the member was first seen unreachable in a row of such observations; zero when it answers.
 	SilentSince time.Time
 	// DownSince is when a member was first seen not to answer over verified TLS, in a row of such observations, whether its

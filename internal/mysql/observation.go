@@ -102,9 +102,9 @@ type SourceRefusal struct {
 	ConnectError string
 }
 
-// Tampering is what somebody changed of a replica's replication, in the words of SHOW REPLICA STATUS.
+// Tampering is what somebody changed of a replica's replication, in the words of SHOW REPLICA STATUS and CHANGE REPLICATION SOURCE TO.
 type Tampering struct {
-	// Filters are the rules by which the applier leaves out or changes what it has received.
+	// Filters are the rules by which the replica leaves out or changes what it receives.
 	Filters []string
 	// Options are those that are not as the operator sets them, with their values.
 	Options []string

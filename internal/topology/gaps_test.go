@@ -141,7 +141,7 @@ func TestALeaderHasNoGap(t *testing.T) {
 func TestChangedReplicationIsRestored(t *testing.T) {
 	for want, tampering := range map[string]mysql.Tampering{
 		"":                                 {},
-		"replicate orders-1 from orders-0": {Options: []string{"SQL_Delay is 86400"}},
+		"replicate orders-1 from orders-0": {Options: []string{"SOURCE_DELAY is 86400"}},
 		"replicate orders-2 from orders-0": {Channels: []string{"migration"}},
 	} {
 		s := newScene()

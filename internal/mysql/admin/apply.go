@@ -53,8 +53,7 @@ const noFilters = `CHANGE REPLICATION FILTER REPLICATE_DO_DB = (), REPLICATE_IGN
 // What it has received stays, because nothing of the receiver is changed. An applier that ran goes on.
 func restoreApplier(ctx context.Context, s *conn.Session, status *mysql.Replication) error {
 	var asSet bool
-	err := s.Row(ctx, `SELECT COUNT(*) FROM performance_schema.replication_applier_configuration
-		WHERE CHANNEL_NAME = '' AND DESIRED_DELAY = 0 AND PRIVILEGE_CHECKS_USER IS NULL`, nil, &asSet)
+	err := s.Row(ctx, "SELECT "+observe.ApplyingDiffers+" = ''", nil, &asSet)
 	if err != nil || asSet && len(status.Filters) == 0 {
 		return err
 	}
@@ -93,7 +92,7 @@ func resetApplier(ctx context.Context, s *conn.Session, status *mysql.Replicatio
 			return err
 		}
 	}
-	err := s.Change(ctx, "applier/options", "CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 0, PRIVILEGE_CHECKS_USER = NULL"+ofOurs)
+	err := s.Change(ctx, "applier/options", "CHANGE REPLICATION SOURCE TO "+observe.ApplyingOptions+ofOurs)
 	if stands {
 		err = errors.Join(err, stopIOThread(ctx, s))
 	}

@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -19,10 +21,6 @@ const (
 	// stopReplicaTimeout, in seconds, lets a STOP REPLICA that hangs behind a local lock (fact 27) return with an error
 	// before our own deadline. MySQL's default is a year.
 	stopReplicaTimeout = 8
-	// heartbeatPeriod, in seconds, with replica_net_timeout=4 shows a silent source after 4 s (fact 14).
-	heartbeatPeriod = 1
-	// connectRetry, in seconds: a source that comes back is found within this time. Retries never end (count 0).
-	connectRetry = 1
 	// applierWorkers is how many workers apply unless spec.mysqld says otherwise. They wait for the disk most of the time: on two vCPUs 16
 	// apply 2.4 times as much as MySQL's default of 4 (docs/benchmarks.md).
 	applierWorkers = 16
@@ -58,7 +56,7 @@ func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int)
 		if err := restoreApplier(ctx, s, status); err != nil {
 			return err
 		}
-		settled, err := channelSettled(ctx, s)
+		settled, err := channelSettled(ctx, s, status)
 		if err != nil {
 			return err
 		}
@@ -105,13 +103,10 @@ func joinSource(ctx context.Context, s *conn.Session, host string, port int) err
 }
 
 // channelSettled says whether the default channel has all that we set besides the source's address.
-func channelSettled(ctx context.Context, s *conn.Session) (bool, error) {
-	var settled int
-	err := s.Row(ctx, `SELECT COUNT(*) FROM performance_schema.replication_connection_configuration
-		WHERE CHANNEL_NAME = '' AND USER = ? AND AUTO_POSITION = '1' AND SSL_ALLOWED = 'YES' AND SSL_CA_FILE = ? AND SSL_CERTIFICATE = ? AND SSL_KEY = ?
-		AND SSL_VERIFY_SERVER_CERTIFICATE = 'YES' AND CONNECTION_RETRY_INTERVAL = ? AND CONNECTION_RETRY_COUNT = 0 AND HEARTBEAT_INTERVAL = ?`,
-		[]any{mysql.ReplicationUser, mysql.TLSDir + "ca.pem", mysql.TLSDir + "current.pem", mysql.TLSDir + "member.key", connectRetry, heartbeatPeriod}, &settled)
-	return settled == 1, err
+func channelSettled(ctx context.Context, s *conn.Session, status *mysql.Replication) (settled bool, err error) {
+	err = s.Row(ctx, "SELECT "+observe.ChannelDiffers+" = ''", nil, &settled)
+	ignores := slices.ContainsFunc(status.Filters, func(rule string) bool { return strings.HasPrefix(rule, observe.IgnoredServers) })
+	return settled && !ignores, err
 }
 
 // changeSource points the channel at another source without losing what was received.
@@ -128,10 +123,7 @@ func changeSource(ctx context.Context, s *conn.Session, status *mysql.Replicatio
 			return err
 		}
 	}
-	return s.Change(ctx, "replicate/change-source", `CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?, SOURCE_USER = ?, SOURCE_AUTO_POSITION = 1,
-		SOURCE_SSL = 1, SOURCE_SSL_CA = ?, SOURCE_SSL_CERT = ?, SOURCE_SSL_KEY = ?, SOURCE_SSL_VERIFY_SERVER_CERT = 1,
-		SOURCE_HEARTBEAT_PERIOD = ?, SOURCE_CONNECT_RETRY = ?, SOURCE_RETRY_COUNT = 0`+ofOurs,
-		host, port, mysql.ReplicationUser, mysql.TLSDir+"ca.pem", mysql.TLSDir+"current.pem", mysql.TLSDir+"member.key", heartbeatPeriod, connectRetry)
+	return s.Change(ctx, "replicate/change-source", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?, "+observe.ChannelOptions+ofOurs, host, port)
 }
 
 // drainRelayLog stops receiving and waits until everything received is applied.

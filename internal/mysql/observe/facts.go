@@ -67,6 +67,7 @@ const (
 	factInstance  = "instance"
 	factStranger  = "stranger"
 	factMemory    = "memory"
+	factChannel   = "channel"
 )
 
 // facts is everything about a server that is a name and a value, read in one statement, by kind and name.
@@ -91,6 +92,7 @@ func factsQuery(watched []string) string {
 		UNION ALL SELECT '` + factLink + `', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
+		UNION ALL SELECT '` + factChannel + `', 'options', ` + ChannelDiffers + `
 		UNION ALL ` + strangerSessions + `
 		UNION ALL ` + memoryNames + `
 		UNION ALL SELECT '` + factInstance + `', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
@@ -109,6 +111,17 @@ var threadOfGTID = regexp.MustCompile(`#[0-9]+`)
 func (f facts) clock() (now time.Time, ok bool) {
 	since, err := seconds(f.values[factInstance]["clock"])
 	return time.Unix(0, 0).Add(since), err == nil
+}
+
+// findTampering adds the options of the channel that are not as the operator sets them.
+func (f facts) findTampering(t *mysql.Tampering) {
+	for _, differs := range strings.FieldsFunc(f.values[factChannel]["options"], func(r rune) bool { return r == '\n' }) {
+		if differs == generatesKeys {
+			t.Filters = append(t.Filters, differs)
+			continue
+		}
+		t.Options = append(t.Options, differs)
+	}
 }
 
 // silence is the age of the last sign of life of the member's source, or never.

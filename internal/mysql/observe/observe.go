@@ -95,6 +95,7 @@ func (m *Observer) read(ctx context.Context, s *conn.Session) (mysql.Observation
 	}
 	if o.Replication != nil {
 		o.Replication.SourceSilence = facts.silence()
+		facts.findTampering(&o.Replication.Tampering)
 	}
 	o.Membership, o.MembershipKnown = ReadMembership(ctx, s)
 	o.Clone = readClone(ctx, s)
@@ -104,7 +105,7 @@ func (m *Observer) read(ctx context.Context, s *conn.Session) (mysql.Observation
 // readFacts reads what factsQuery asks for.
 func (m *Observer) readFacts(ctx context.Context, s *conn.Session) (facts, error) {
 	found := facts{values: map[string]map[string]string{
-		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {}, factMemory: {},
+		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {}, factMemory: {}, factChannel: {},
 	}}
 	began := m.h.Options().Clock.Now()
 	var kind, name, value sql.RawBytes // of the one row

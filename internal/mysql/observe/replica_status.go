@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -38,15 +37,15 @@ func ReplicationStatus(ctx context.Context, s *conn.Session) (*mysql.Replication
 
 // replicaColumns are the columns that are read of SHOW REPLICA STATUS, besides filterColumns.
 var replicaColumns = []string{
-	"Channel_Name", "Source_Host", "Source_Port", "Source_UUID", "Source_User", "Source_SSL_Allowed", "Auto_Position", "SQL_Delay",
+	"Channel_Name", "Source_Host", "Source_Port", "Source_UUID",
 	"Replica_IO_Running", "Replica_SQL_Running", "Retrieved_Gtid_Set", "Last_IO_Errno", "Last_IO_Error", "Last_SQL_Errno", "Last_SQL_Error",
 	"Seconds_Behind_Source",
 }
 
-// filterColumns have the rules by which an applier leaves out, or changes, what it has received. Each is empty without one.
+// filterColumns have the rules by which a replica leaves out, or changes, what it receives. Each is empty without one.
 var filterColumns = []string{
 	"Replicate_Do_DB", "Replicate_Ignore_DB", "Replicate_Do_Table", "Replicate_Ignore_Table", "Replicate_Wild_Do_Table", "Replicate_Wild_Ignore_Table",
-	"Replicate_Rewrite_DB",
+	"Replicate_Rewrite_DB", IgnoredServers,
 }
 
 // replicaStatus is what is read of a row of SHOW REPLICA STATUS, by column. The bytes are the driver's, until the next row.
@@ -79,19 +78,12 @@ func (r replicaStatus) text(column string) string {
 // has says whether a column holds anything.
 func (r replicaStatus) has(column string) bool { return r[column] != nil && len(*r[column]) > 0 }
 
-// tampering finds what somebody changed of the channel.
+// tampering finds by what somebody has the channel leave out what it receives; ChannelDiffers finds its options.
 func (r replicaStatus) tampering() mysql.Tampering {
 	var found mysql.Tampering
 	for _, column := range filterColumns {
 		if r.has(column) {
 			found.Filters = append(found.Filters, column+" is "+r.text(column))
-		}
-	}
-	for _, option := range []struct{ column, want string }{
-		{"Auto_Position", "1"}, {"SQL_Delay", "0"}, {"Source_SSL_Allowed", "Yes"}, {"Source_User", mysql.ReplicationUser},
-	} {
-		if have := r.text(option.column); have != option.want {
-			found.Options = append(found.Options, option.column+" is "+cmp.Or(have, "empty"))
 		}
 	}
 	return found

@@ -103,6 +103,9 @@ func (p *replication) seed(m, primary *Member) Step {
 	case m.cloning():
 		p.waitFor(m)
 		return waits("being cloned: " + m.SQL.Clone.Message)
+	case p.restartMayHelp(m):
+		p.retry(waitMySQL, Restart{m.Name})
+		return waits("restarting mysqld, because a changed setting waits for it, before it is rebuilt")
 	case p.acknowledgesInVain(m):
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask, and its threads are not started as long as
 		// it would give one.
@@ -149,6 +152,13 @@ func (p *replication) endSource(m, primary *Member) Step {
 		p.stop(m, in)
 	}
 	return waits("powered off: commits wait on it that nobody may acknowledge any more")
+}
+
+// restartMayHelp says whether an error keeps a member from replicating, or from being cloned, that has no vote and whose mysqld is to be
+// restarted for a setting: that may be what is wrong, as with innodb_force_recovery. Nobody waits for such a member, so it waits for nobody
+// to be well.
+func (p *replication) restartMayHelp(m *Member) bool {
+	return m.SQL.RestartPending && (m.broken() || m.cloneCutOff()) && !p.mayVote(m) && p.plan.Membership.Settled()
 }
 
 func isStop(a Action) bool { _, stop := a.(StopInstance); return stop }

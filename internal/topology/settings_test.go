@@ -231,3 +231,45 @@ func onlyWords(actions, kind string) string {
 	}
 	return strings.Join(kept, "; ")
 }
+
+// TestABrokenMemberIsRestartedForASetting: one without a vote that an error keeps from replicating waits for nobody to be well. A voter is
+// restarted in its turn only, and one that follows as well.
+func TestABrokenMemberIsRestartedForASetting(t *testing.T) {
+	voteless := func(s *scene) {
+		s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
+		s.member(2).SQL.SemiSync = SemiSync{}
+	}
+	for name, row := range map[string]struct {
+		change    func(*scene)
+		restarted bool
+	}{
+		"it has no vote":      {func(*scene) {}, true},
+		"it cannot be cloned": {func(s *scene) { s.member(2).SQL.Replication = nil; s.member(2).SQL.Clone = &Clone{State: cloneFailed} }, true},
+		"it has a vote": {func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1})
+		}, false},
+		"its vote is not certainly taken": {func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1, Previous: []string{"orders-0", "orders-1", "orders-2"}})
+		}, false},
+		"no setting waits for it": {func(s *scene) { s.member(2).SQL.RestartPending = false }, false},
+		"it catches up": {func(s *scene) {
+			s.member(2).SQL.Replication.ApplierError = ""
+			s.member(2).SQL.Replication.SQLRunning = true
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settingsScene(nil)
+			voteless(s)
+			m := s.member(2)
+			m.SQL.RestartPending, m.BrokenSince = true, s.observed.Now.Add(-time.Hour)
+			m.SQL.Replication.SQLRunning, m.SQL.Replication.ApplierError = false, "InnoDB is in read only mode"
+			m.SQL.Replication.LagKnown = false
+			row.change(s)
+			p, actions := s.plan()
+			restarted := slices.ContainsFunc(p.Actions, func(a Action) bool { return a == Restart{m.Name} })
+			if restarted != row.restarted {
+				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}

@@ -89,9 +89,9 @@ func (h *claimHistory) shows(m, primary *Member, forgotten gtid.Set, now time.Ti
 	case before.isOf(m):
 		shown.claimed = before.claimed.Union(before.purgedOutOfOrder(m)).Union(m.SQL.Executed.Intersect(forgotten))
 		if primary != nil {
-			shown.claimed = shown.claimed.Union(primary.neverCommitted(before.suspected))
+			shown.claimed = shown.claimed.Union(neverCommitted(primary, before.suspected))
 			if !primary.askedBefore(before.at) {
-				shown.suspected = primary.neverCommitted(before.executed)
+				shown.suspected = neverCommitted(primary, before.executed)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (s lastShown) purgedOutOfOrder(m *Member) gtid.Set {
 }
 
 // neverCommitted returns what of a set has the GTID of a primary and shows there neither as executed nor as waiting.
-func (m *Member) neverCommitted(set gtid.Set) gtid.Set {
+func neverCommitted(m *Member, set gtid.Set) gtid.Set {
 	return set.Subtract(set.WithoutSource(m.SQL.ServerUUID)).Subtract(m.SQL.Executed).Subtract(m.SQL.Waiting)
 }
 

@@ -62,12 +62,12 @@ func (p *removal) remembering() []string {
 	switch {
 	case row != nil && p.diskProves(*row):
 		return nil
-	case row == nil && (leader == nil || leader.hasDisk() && !leader.running()):
+	case row == nil && (leader == nil || leader.volume().readable() && !leader.running()):
 		return nil
 	}
 	var found []string
 	for _, m := range p.ordered() {
-		silent := m.running() && !m.verified() && m.hasDisk()
+		silent := m.running() && !m.verified() && m.volume().readable()
 		if row == nil && silent && m != leader || row != nil && row.remembers(m, silent) {
 			found = append(found, m.Name)
 		}
@@ -80,17 +80,14 @@ func (row Membership) remembers(m *Member, silent bool) bool {
 	return slices.Contains(row.electorate(), m.Name) && row.Memory[m.Name] != "" && (silent || counts(m) && m.certified(row))
 }
 
-// hasDisk says whether the member's volume is there and can be read.
-func (m *Member) hasDisk() bool {
-	vol := m.volume()
-	return vol != nil && vol.State != volumeError
-}
+// readable says whether a volume is there and has not failed.
+func (v *Volume) readable() bool { return v != nil && v.State != volumeError }
 
 // diskProves says whether the disk is there of the member that led last and has written a row since: all that was acknowledged is on it. One
 // whose instance runs has to answer, because EC2's lists are late in showing that its volume is lost.
 func (p *removal) diskProves(row Membership) bool {
 	leader, rec := p.Members[row.Primary], p.Records
-	return leader != nil && leader.hasDisk() && (leader.verified() || !leader.running()) && rec.ledLast(leader.Name) && (rec.Leader == "" || rec.inTerm(row))
+	return leader != nil && leader.volume().readable() && (leader.verified() || !leader.running()) && rec.ledLast(leader.Name) && (rec.Leader == "" || rec.inTerm(row))
 }
 
 // leaveMemory has the voters that keep up acknowledge from disk, because their memory ends with their instances, and says whether one does

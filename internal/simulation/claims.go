@@ -56,6 +56,6 @@ func resetGTIDs(s *mysqld) error {
 }
 
 // isSent says whether a source sends a transaction although the server claims it: it did not when the receiver connected.
-func (s *mysqld) isSent(id int) bool {
+func isSent(s *mysqld, id int) bool {
 	return !s.st.executed.has(id) && !s.st.retrieved.has(id) && slices.ContainsFunc(s.w.ledger.twins[id], s.claims.sent.has)
 }

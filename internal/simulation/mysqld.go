@@ -86,14 +86,13 @@ type mysqld struct {
 	writable, superReadOnly bool
 	// Semi-synchronous replication, source side (fact 6: all gone with the process).
 	sourceSwitch
-	wait      int
-	waiting   []*commit
-	answered  int            // how many commits got their acknowledgements
-	acks      map[*store]int // how far each replica acknowledged, as an index into the binlog; by server_id, which goes with the volume
-	offTimes  int            // how often it was switched off
-	foreign   map[*store]int // like acks, of strangers alone
-	meddled   bool           // a person has changed its settings at meddledAt, and the operator has not put them back
-	meddledAt int64
+	wait     int
+	waiting  []*commit
+	answered int            // how many commits got their acknowledgements
+	acks     map[*store]int // how far each replica acknowledged, as an index into the binlog; by server_id, which goes with the volume
+	offTimes int            // how often it was switched off
+	foreign  map[*store]int // like acks, of strangers alone
+	handChange
 	// And the replica side: the setting, and what the running IO thread goes by (fact 8).
 	replicaEnabled, acknowledges bool
 
@@ -112,6 +111,12 @@ type mysqld struct {
 	ignored bool // what is persisted was left out
 	claims  claims
 	control *session // whoever holds the operator's lock
+}
+
+// handChange is a change of a server's settings that a person made, and that the operator has not put back.
+type handChange struct {
+	meddled   bool
+	meddledAt int64
 }
 
 // commit is a transaction that waits to be answered.

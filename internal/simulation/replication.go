@@ -190,7 +190,7 @@ func (s *mysqld) fetch() {
 	for received := 0; received < burst && s.cursor < len(s.from.st.binlog); {
 		id := s.from.st.binlog[s.cursor]
 		s.cursor++
-		if s.knows(id) && !s.isSent(id) {
+		if s.knows(id) && !isSent(s, id) {
 			continue // by auto-position it is not sent again, and so not acknowledged
 		}
 		st.relay = append(st.relay, id)

@@ -6,14 +6,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
-// Claims are what a member counts as executed although it never got it. CommitHistory sets them.
-type Claims struct {
-	// Claimed are the GTIDs of these transactions.
-	Claimed gtid.Set
-	// SeenClone identifies the member's last CLONE when it was reached last.
-	SeenClone string
-}
-
 // claimHistory finds the GTIDs that members count as executed although they never got these transactions. SET GLOBAL gtid_purged makes a
 // member claim GTIDs that its primary has yet to give out; RESET BINARY LOGS AND GTIDS makes the primary give out those again that its
 // replicas have. A replica acknowledges such a transaction and skips it. The zero value has seen nothing.
@@ -133,4 +125,15 @@ func (h *claimHistory) cause(primary *Member, members map[string]*Member) Cause 
 		}
 	}
 	return Cause{}
+}
+
+// lastClone identifies the member's last CLONE as far as that is known; empty for none.
+func (m *Member) lastClone() string {
+	if !m.verified() {
+		return m.SeenClone
+	}
+	if m.SQL.Clone == nil {
+		return ""
+	}
+	return m.SQL.Clone.Began
 }

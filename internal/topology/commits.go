@@ -39,8 +39,13 @@ type CommitHistory struct {
 	counted  bool      // offTimes is known
 	clean    bool      // the last observation found no exposure
 	mustHold *gtid.Set // see Exposure
-	past     Cause     // see Exposure.Past
-	fenced   bool      // the past one was fenced
+	pastCause
+}
+
+// pastCause is the exposure of before.
+type pastCause struct {
+	past   Cause // see Exposure.Past
+	fenced bool
 }
 
 // acknowledgedBesides is who acknowledged in the last observation besides voters under their own server_ids.
@@ -247,9 +252,6 @@ func (h *CommitHistory) dropped(m, primary *Member, members map[string]*Member) 
 	}
 	return gtid.Set{}
 }
-
-// askedBefore says whether what is known of a member is older than a time: its answer came late.
-func (m *Member) askedBefore(t time.Time) bool { return !m.Asked.IsZero() && m.Asked.Before(t) }
 
 // usable is the newest observation of the primary that is old enough, and from before the replica was asked.
 func (h *CommitHistory) usable(m *Member, now time.Time) (pastCommits, bool) {

@@ -160,3 +160,13 @@ func (d Desired) lacksRoom(zone string) string {
 	}
 	return "no capacity in " + zone
 }
+
+// otherZone returns the next shift of a member's subnet that leads out of a zone.
+func (d Desired) otherZone(ordinal, shift int, zone string) (next int, ok bool) {
+	for next = shift + 1; next < shift+len(d.Subnets); next++ {
+		if d.subnetFor(ordinal, next).Zone != zone {
+			return next, true
+		}
+	}
+	return shift, false
+}

@@ -123,17 +123,6 @@ func (p *pass) recordGaps() {
 	}
 }
 
-// lastClone identifies the member's last CLONE as far as that is known; empty for none.
-func (m *Member) lastClone() string {
-	if !m.verified() {
-		return m.SeenClone
-	}
-	if m.SQL.Clone == nil {
-		return ""
-	}
-	return m.SQL.Clone.Began
-}
-
 // clonedAfter says whether a CLONE was completed since another one.
 func (m *Member) clonedAfter(clone string) bool {
 	return m.verified() && !m.blind() && m.SQL.Clone != nil && m.SQL.Clone.State == cloneCompleted && m.SQL.Clone.Began != clone

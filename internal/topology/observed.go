@@ -103,11 +103,24 @@ type Member struct {
 	CrashError string
 	// StartError is what mysqld said when it did not start last, while the operator ran; empty when that was not seen.
 	StartError string
+	// Boot is how far the instance came by its console; zero while mysqld answers.
+	Boot Boot
+	Refusals
+}
+
+// Claims are what a member counts as executed although it never got it. CommitHistory sets them.
+type Claims struct {
+	// Claimed are the GTIDs of these transactions.
+	Claimed gtid.Set
+	// SeenClone identifies the member's last CLONE when it was reached last.
+	SeenClone string
+}
+
+// Refusals are what EC2 refuses of a member.
+type Refusals struct {
 	// ModificationRefused is what EC2 said while it does not take the change of the member's volume that the spec asks for; empty
 	// when it did not refuse it.
 	ModificationRefused string
-	// Boot is how far the instance came by its console; zero while mysqld answers.
-	Boot Boot
 	// CapacityRefused is the zone in which EC2 has had no room for the member since CapacityRefusedAt: no capacity, or no free address
 	// in any subnet; empty when it refused nothing.
 	CapacityRefused   string
@@ -409,9 +422,6 @@ func (m *Member) following() bool {
 
 // broken reports whether an error stopped a thread of a replica that answers.
 func (m *Member) broken() bool { return m.verified() && m.SQL.Replication.Broken() }
-
-// cloning says whether the member is being seeded at the moment.
-func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State == cloneInProgress }
 
 // halted says whether every instance of the member is confirmed off: stopped, or gone for good. One that is shutting down
 // still runs.

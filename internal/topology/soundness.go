@@ -48,13 +48,6 @@ func (m *Member) unsound() *setting {
 	return nil
 }
 
-// blind says whether a member's mysqld shows little of itself: it starts so when the settings for performance_schema ask for
-// more memory than there is.
-func (m *Member) blind() bool {
-	_, wrong := m.SQL.Misconfigured["performance_schema"]
-	return wrong
-}
-
 // restore brings a replica back to the settings that its instance was made with: first it loses its vote, then it is restarted if
 // settings of its were taken out, or its instance is replaced, which keeps its volume. It returns what the replica waits for, or
 // "" when it is as it must be.

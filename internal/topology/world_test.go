@@ -148,7 +148,7 @@ func (w *world) observe() Observed {
 			if !ok {
 				w.t.Fatalf("%q is no member", name)
 			}
-			o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: w.records.Members[name].VolumeID, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name]}
+			o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: w.records.Members[name].VolumeID, Refusals: Refusals{CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name]}}
 			if name == w.unmodifiable {
 				o.Members[name].ModificationRefused = w.modificationRefused
 			}

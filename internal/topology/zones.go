@@ -3,7 +3,7 @@ package topology
 // moveZone gives up a zone without capacity, or without a free address: soon for a member whose volume never carried data. A volume with data is
 // retired, which keeps it, only after a long time, for a member that is no voter any more while others are; the member is
 // seeded anew.
-func (p *provisioning) moveZone(m *Member, vol *Volume, rec *MemberRecord) bool {
+func (p *pass) moveZone(m *Member, vol *Volume, rec *MemberRecord) bool {
 	if m.CapacityRefused != vol.Zone {
 		return false
 	}
@@ -40,14 +40,4 @@ func (p *provisioning) moveZone(m *Member, vol *Volume, rec *MemberRecord) bool 
 		p.do(DeleteVolume{m.Name, vol.ID})
 	}
 	return true
-}
-
-// otherZone returns the next shift of a member's subnet that leads out of a zone.
-func (d Desired) otherZone(ordinal, shift int, zone string) (next int, ok bool) {
-	for next = shift + 1; next < shift+len(d.Subnets); next++ {
-		if d.subnetFor(ordinal, next).Zone != zone {
-			return next, true
-		}
-	}
-	return shift, false
 }

@@ -173,7 +173,7 @@ var certificateMutants = []mutant{
 		name: "what a proof found is forgotten when it is carried out",
 		unit: "internal/topology TestFailoverIsTakenBack",
 		file: "internal/topology/records.go",
-		old:  "	r.LeaderAcknowledged = proof.MayBeAcknowledged.String()\n",
+		old:  "	r.LeaderAcknowledged = recordable(proof.MayBeAcknowledged)\n",
 		new:  "",
 	},
 	{

@@ -22,9 +22,8 @@ func TestChannelIsRestored(t *testing.T) {
 		"SOURCE_AUTO_POSITION = 0":                                         "SOURCE_AUTO_POSITION is 0",
 		"SOURCE_COMPRESSION_ALGORITHMS = 'zstd'":                           "SOURCE_COMPRESSION_ALGORITHMS is zstd",
 		"REQUIRE_TABLE_PRIMARY_KEY_CHECK = GENERATE":                       "REQUIRE_TABLE_PRIMARY_KEY_CHECK is GENERATE",
-		"IGNORE_SERVER_IDS = (77)":                                         "Replicate_Ignore_Server_Ids is 77",
 		"GTID_ONLY = 1, REQUIRE_ROW_FORMAT = 1":                            "GTID_ONLY is 1,REQUIRE_ROW_FORMAT is YES",
-		"SOURCE_DELAY = 60, PRIVILEGE_CHECKS_USER = 'nairobi_replication'": "REQUIRE_ROW_FORMAT is YES,SOURCE_DELAY is 60,PRIVILEGE_CHECKS_USER is 'nairobi_replication'@'%'",
+		"SOURCE_DELAY = 60, PRIVILEGE_CHECKS_USER = 'nairobi_replication'": "SOURCE_DELAY is 60,PRIVILEGE_CHECKS_USER is 'nairobi_replication'@'%'",
 	} {
 		mysqltest.Exec(t, db, "STOP REPLICA")
 		mysqltest.Exec(t, db, "CHANGE REPLICATION SOURCE TO "+change)

@@ -3,9 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -56,7 +54,7 @@ func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int)
 		if err := restoreApplier(ctx, s, status); err != nil {
 			return err
 		}
-		settled, err := channelSettled(ctx, s, status)
+		settled, err := channelSettled(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -103,10 +101,9 @@ func joinSource(ctx context.Context, s *conn.Session, host string, port int) err
 }
 
 // channelSettled says whether the default channel has all that we set besides the source's address.
-func channelSettled(ctx context.Context, s *conn.Session, status *mysql.Replication) (settled bool, err error) {
+func channelSettled(ctx context.Context, s *conn.Session) (settled bool, err error) {
 	err = s.Row(ctx, "SELECT "+observe.ChannelDiffers+" = ''", nil, &settled)
-	ignores := slices.ContainsFunc(status.Filters, func(rule string) bool { return strings.HasPrefix(rule, observe.IgnoredServers) })
-	return settled && !ignores, err
+	return settled, err
 }
 
 // changeSource points the channel at another source without losing what was received.

@@ -19,14 +19,12 @@ const (
 	applierConfiguration    = "replication_applier_configuration"
 )
 
-// IgnoredServers is the column of SHOW REPLICA STATUS that shows IGNORE_SERVER_IDS, the one option that no table shows.
-const IgnoredServers = "Replicate_Ignore_Server_Ids"
-
 // generatesKeys is the difference with which an applier creates other tables than the source.
 const generatesKeys = "REQUIRE_TABLE_PRIMARY_KEY_CHECK is GENERATE"
 
-// channelOptions are all that a replica's channel has. With a heartbeat every second and replica_net_timeout=4 a silent source shows after 4 s
-// (fact 14), a source that comes back is found within the second of SOURCE_CONNECT_RETRY, and retries never end (SOURCE_RETRY_COUNT is 0).
+// channelOptions are all that a replica's channel has, but for IGNORE_SERVER_IDS, which MySQL does not take with GTIDs (error 3139). With a
+// heartbeat every second and replica_net_timeout=4 a silent source shows after 4 s (fact 14), a source that comes back is found within the
+// second of SOURCE_CONNECT_RETRY, and retries never end (SOURCE_RETRY_COUNT is 0).
 var channelOptions = []channelOption{
 	{"SOURCE_USER", quoted(mysql.ReplicationUser), connectionConfiguration, "USER", quoted(mysql.ReplicationUser)},
 	{"SOURCE_AUTO_POSITION", "1", connectionConfiguration, "AUTO_POSITION", "'1'"},
@@ -41,7 +39,7 @@ var channelOptions = []channelOption{
 	{"SOURCE_SSL_CRLPATH", "''", connectionConfiguration, "SSL_CRL_PATH", "''"},
 	{"SOURCE_TLS_VERSION", "''", connectionConfiguration, "TLS_VERSION", "''"},
 	{"SOURCE_TLS_CIPHERSUITES", "NULL", connectionConfiguration, "TLS_CIPHERSUITES", "NULL"},
-	{"SOURCE_PUBLIC_KEY_PATH", "''", connectionConfiguration, "PUBLIC_KEY", "''"},
+	{"SOURCE_PUBLIC_KEY_PATH", "''", connectionConfiguration, "PUBLIC_KEY_PATH", "''"},
 	{"GET_SOURCE_PUBLIC_KEY", "0", connectionConfiguration, "GET_PUBLIC_KEY", "'NO'"},
 	{"SOURCE_BIND", "''", connectionConfiguration, "NETWORK_INTERFACE", "''"},
 	{"NETWORK_NAMESPACE", "''", connectionConfiguration, "NETWORK_NAMESPACE", "''"},
@@ -57,7 +55,6 @@ var channelOptions = []channelOption{
 	{"SOURCE_DELAY", "0", applierConfiguration, "DESIRED_DELAY", "0"},
 	{"PRIVILEGE_CHECKS_USER", "NULL", applierConfiguration, "PRIVILEGE_CHECKS_USER", "NULL"},
 	{"REQUIRE_TABLE_PRIMARY_KEY_CHECK", "STREAM", applierConfiguration, "REQUIRE_TABLE_PRIMARY_KEY_CHECK", "'STREAM'"},
-	{"IGNORE_SERVER_IDS", "()", "", "", ""},
 }
 
 // applying are those that hold up or change what an applier does with what was received. They can be set while the receiver goes on, so that

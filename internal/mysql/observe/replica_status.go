@@ -45,7 +45,7 @@ var replicaColumns = []string{
 // filterColumns have the rules by which a replica leaves out, or changes, what it receives. Each is empty without one.
 var filterColumns = []string{
 	"Replicate_Do_DB", "Replicate_Ignore_DB", "Replicate_Do_Table", "Replicate_Ignore_Table", "Replicate_Wild_Do_Table", "Replicate_Wild_Ignore_Table",
-	"Replicate_Rewrite_DB", IgnoredServers,
+	"Replicate_Rewrite_DB",
 }
 
 // replicaStatus is what is read of a row of SHOW REPLICA STATUS, by column. The bytes are the driver's, until the next row.

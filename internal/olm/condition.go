@@ -148,7 +148,7 @@ func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 	if known && !last.ended.IsZero() && now.Sub(last.ended) >= rest {
 		known = false
 	}
-	next := last
+	var next running
 	switch {
 	case known:
 		next = last.followedBy(work, now)

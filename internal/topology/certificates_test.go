@@ -322,7 +322,7 @@ func TestHibernationEndsNoMemoryThatAloneProvesAPrimary(t *testing.T) {
 		}, "terminate instance i-1", "promote", "", ""},
 		"nobody remembers anything":            {func(s *scene) { volumeLost(s); s.restarted(1); s.restarted(2) }, "terminate instance i-1", "promote", "", ""},
 		"one that is not reached may remember": {func(s *scene) { volumeLost(s); s.restarted(1); s.lose(2) }, "", "terminate", missing, ""},
-		"nobody is reached":                    {func(s *scene) { volumeLost(s); s.lose(1); s.lose(2) }, "", "terminate", "", ""},
+		"nobody is reached":                    {func(s *scene) { volumeLost(s); s.lose(1); s.lose(2) }, "", "terminate", "no member that knows the voters answers", ""},
 		"its volume has failed": {func(s *scene) {
 			s.lose(0)
 			s.io(ioOff, 1, 2)

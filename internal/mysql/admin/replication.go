@@ -114,7 +114,7 @@ func changeSource(ctx context.Context, s *conn.Session, status *mysql.Replicatio
 		}
 		if settled {
 			// The applier goes on: then the relay log stays (fact 12), and nothing can hang behind a local lock (fact 27).
-			return s.Change(ctx, "replicate/change-host", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?"+ofOurs, host, port)
+			return s.Change(ctx, "replicate/change-host", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?, "+observe.AddressOptions+ofOurs, host, port)
 		}
 		if err := stopReplica(ctx, s); err != nil {
 			return err

@@ -61,11 +61,12 @@ var channelOptions = []channelOption{
 // the relay log stays.
 var applying = []string{"SOURCE_DELAY", "PRIVILEGE_CHECKS_USER", "REQUIRE_TABLE_PRIMARY_KEY_CHECK"}
 
-// ChannelOptions are all options of a replica's channel as they are to be, for CHANGE REPLICATION SOURCE TO, and ApplyingOptions those that can
-// be set while its receiver runs.
+// ChannelOptions are all options of a replica's channel as they are to be, for CHANGE REPLICATION SOURCE TO. ApplyingOptions are those that can
+// be set while its receiver runs. AddressOptions are those that MySQL sets to its own default with another SOURCE_HOST or SOURCE_PORT.
 var (
 	ChannelOptions  = settingOf(channelOptions)
 	ApplyingOptions = settingOf(named(applying))
+	AddressOptions  = settingOf(named([]string{"SOURCE_HEARTBEAT_PERIOD"}))
 )
 
 // ChannelDiffers is an SQL expression: the options of the channel without a name that are not as they are to be, a line for each; empty when all

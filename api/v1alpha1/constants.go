@@ -277,7 +277,7 @@ const (
 	ReasonBackupsPaused = "BackupsPaused"
 	// ReasonHibernated: spec.hibernate is set.
 	ReasonHibernated = "Hibernated"
-	// ReasonWaking: no write has succeeded since the cluster hibernated.
+	// ReasonWaking: no member has taken writes since the cluster hibernated.
 	ReasonWaking = "Waking"
 	// ReasonCoolDown: the primary does not answer, but another was replaced moments ago; it is given longer to return.
 	ReasonCoolDown = "CoolDown"

@@ -35,7 +35,11 @@ const (
 	ErTooManyUserConnections           = 1203
 	ErLockWaitTimeout                  = 1205
 	ErLockDeadlock                     = 1213
+	ErUnknownError                     = 1105
+	ErErrorDuringCommit                = 1180
+	ErLockTableFull                    = 1206
 	ErUserLimitReached                 = 1226
+	ErClientInteractionTimeout         = 4031
 	ErSpecificAccessDenied             = 1227
 	ErWrongTypeForVar                  = 1232
 	ErSourceFatalErrorReadingBinlog    = 1236 // a source cannot serve this replica

@@ -133,8 +133,8 @@ type Plan struct {
 
 // Removal is how far the removal of a cluster's instances has got, for good or for a hibernation.
 type Removal struct {
-	// Hibernating is true while the instances are ended, or have ended, because the cluster hibernates: it takes no writes. It is false while
-	// something has to come first.
+	// Hibernating is true from when the cluster goes into hibernation, and clients are led nowhere, until it wakes. It is false while a primary
+	// has to lead first.
 	Hibernating bool
 	// Gone is true when a deletion is finished: EC2 shows nothing of this cluster that the policy does not keep.
 	Gone bool

@@ -101,7 +101,7 @@ func (e evidence) hibernation() string {
 	if e.asleep {
 		return "the cluster hibernates; set spec.hibernate to false to wake it"
 	}
-	return "the cluster takes no more writes: its instances are being ended because spec.hibernate is set"
+	return "the cluster goes into hibernation because spec.hibernate is set: its Services lead nowhere, and its instances are to end"
 }
 
 // noPrimary says why no member takes writes.

@@ -98,7 +98,7 @@ func TestVerdicts(t *testing.T) {
 			"False/Waking: the cluster wakes from hibernation: no primary: 2 of the 3", "True/PromotionNotProven"},
 		"hibernates": {evidence{planned: true, hibernates: true, asleep: true, probe: failed(time.Hour)}, "False/Hibernated: the cluster hibernates", "False/Healthy"},
 		"is going to hibernate, and instances are being ended": {evidence{planned: true, hibernates: true, probe: succeeded(secs), unled: &refused},
-			"False/Hibernated: the cluster takes no more writes", "False/Healthy"},
+			"False/Hibernated: the cluster goes into hibernation", "False/Healthy"},
 		"is to hibernate, and a primary has to lead first": {evidence{planned: true, waiting: "the cluster hibernates once a primary leads", probe: failed(time.Minute), due: ago(time.Minute)},
 			"False/NoPrimary: no member takes writes: the cluster hibernates once", "True/NoPrimary"},
 		"wakes": {evidence{planned: true, waking: true, waiting: "orders-0: instance i-0 is pending", before: before(metav1.ConditionFalse, "Hibernated")},

@@ -46,6 +46,7 @@ func IsRefusal(err error) bool { return ServerErrorNumber(err) != 0 }
 var passing = []uint16{
 	mysql.ErDiskFull, mysql.ErErrorOnWrite, mysql.ErGetErrno, mysql.ErOutOfMemory, mysql.ErOutOfSortMemory, mysql.ErOutOfResources, mysql.ErRecordFileFull,
 	mysql.ErConCount, mysql.ErServerShutdown, mysql.ErNetRead, mysql.ErNetReadInterrupted, mysql.ErNetErrorOnWrite, mysql.ErNetWriteInterrupted, mysql.ErLockWaitTimeout, mysql.ErOptionPreventsStatement, mysql.ErQueryInterrupted, mysql.ErLockDeadlock,
+	mysql.ErUnknownError, mysql.ErErrorDuringCommit, mysql.ErTooManyUserConnections, mysql.ErLockTableFull, mysql.ErUserLimitReached, mysql.ErClientInteractionTimeout,
 }
 
 // RefusesForGood says whether an error is an answer of the server's that the same statement gets again.

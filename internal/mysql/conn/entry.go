@@ -36,8 +36,8 @@ type slot struct {
 	session *Session
 	// abandoned is the server's id of a session that was given up on a time-out: the server may still be busy with it.
 	abandoned uint64
-	// used is when the session was used last, opened when that which Keep keeps was opened.
-	used, opened time.Time
+	// used is when the session was used last.
+	used time.Time
 }
 
 func newEntry(key string) *entry {

@@ -108,16 +108,14 @@ func (m *Handle) Redial(ctx context.Context) error {
 }
 
 // Keep runs f in a session that is kept for the next call, and that no lock is held in: for whoever has nothing to do with the
-// operator's control of the member. greet prepares a new session. An error of either ends it, and so does its age: who keeps a session
-// does not see that nobody gets another.
-func (m *Handle) Keep(ctx context.Context, longest time.Duration, greet, f func(*Session) error) error {
+// operator's control of the member. greet prepares a new session. An error of either ends it, and so does ended.
+func (m *Handle) Keep(ctx context.Context, ended func(*Session) bool, greet, f func(*Session) error) error {
 	slot := &m.e.writer
 	if err := slot.take(ctx); err != nil {
 		return err
 	}
 	defer slot.give()
-	now := m.pool.options.Clock.Now()
-	if slot.session != nil && now.Sub(slot.opened) >= longest {
+	if slot.session != nil && ended(slot.session) {
 		slot.drop()
 	}
 	if slot.session == nil {
@@ -125,7 +123,7 @@ func (m *Handle) Keep(ctx context.Context, longest time.Duration, greet, f func(
 		if err != nil {
 			return Unreachable(err)
 		}
-		slot.session, slot.opened = s, now
+		slot.session = s
 		if err := greet(s); err != nil {
 			s.broken = true
 			return err

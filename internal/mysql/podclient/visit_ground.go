@@ -62,12 +62,7 @@ func (v *Visit) ground(ctx context.Context) (*Ground, error) {
 	if err := v.s.Row(ctx, query, nil, into...); err != nil {
 		return nil, fmt.Errorf("read the server's limits: %w", err)
 	}
-	recorded := map[string]string{}
-	if comment != "" {
-		if err := json.Unmarshal([]byte(comment), &recorded); err != nil {
-			return nil, fmt.Errorf("read the server's limits of before the recovery: %w", err)
-		}
-	}
+	recorded := recordedGround(comment)
 	for i, variable := range groundVariables {
 		g.before[variable.name] = values[i]
 		if before, known := recorded[variable.name]; known && values[i] == variable.during {
@@ -76,6 +71,21 @@ func (v *Visit) ground(ctx context.Context) (*Ground, error) {
 	}
 	g.resumes = g.scheduler == "ON" || g.scheduler == "OFF" && source == "DYNAMIC" && persisted != "OFF"
 	return g, nil
+}
+
+// recordedGround reads the comment that PrepareGround left. Older operators left the values of four variables with blanks between them.
+func recordedGround(comment string) map[string]string {
+	recorded := map[string]string{}
+	if json.Unmarshal([]byte(comment), &recorded) == nil {
+		return recorded
+	}
+	older := []string{"max_allowed_packet", "log_bin_trust_function_creators", "innodb_file_per_table", "mandatory_roles"}
+	for i, value := range strings.SplitN(comment, " ", len(older)) {
+		if comment != "" {
+			recorded[older[i]] = value
+		}
+	}
+	return recorded
 }
 
 // PrepareGround makes a server ready that a Recovery has opened. Sessions that are to fill it are opened

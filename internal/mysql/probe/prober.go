@@ -22,6 +22,8 @@ const (
 	DefaultProbeTimeout = 4 * time.Second
 	// keptFor is how long a connection is written over: that nobody gets in any more is seen by a new one alone.
 	keptFor = 5 * time.Second
+	// isFull says whether a server has no place left but that for an administrator.
+	isFull = "SELECT CAST(VARIABLE_VALUE AS UNSIGNED) >= @@GLOBAL.max_connections FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Threads_connected'"
 	// suspectAfter is how long a write may take before somebody should look: most take milliseconds.
 	suspectAfter = 200 * time.Millisecond
 	// workerRest is how long a goroutine that makes writes waits for another, mostResting how many of them wait at most.
@@ -115,6 +117,7 @@ type probe struct {
 	// Only the one write under way uses what follows.
 	server    string    // server_uuid behind the kept connection
 	plain     time.Time // until when heartbeat is not tried, because the server behind it does not know all that it reads
+	greeted   time.Time // when that was opened
 	abandoned struct {
 		server string
 		id     uint64 // connection id
@@ -353,7 +356,7 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	}
 	h := p.pool.Handle(mysql.Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	var found beatFacts
-	err = h.Keep(ctx, keptFor, func(s *conn.Session) error {
+	err = h.Keep(ctx, func(s *conn.Session) bool { return b.ended(ctx, s) }, func(s *conn.Session) error {
 		b.plain = time.Time{}
 		return b.greet(ctx, s)
 	}, func(s *conn.Session) (err error) {
@@ -369,6 +372,21 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	return found.settings, err
 }
 
+// ended says whether the connection is to give way to a new one. On a full server it stays: a client that waits would take its place, and
+// the next one that of the administrator, whom the operator's looks and people may need.
+func (b *probe) ended(ctx context.Context, s *conn.Session) bool {
+	now := s.Options().Clock.Now()
+	if now.Sub(b.greeted) < keptFor {
+		return false
+	}
+	var full bool
+	if err := s.Row(ctx, isFull, nil, &full); err == nil && full {
+		b.greeted = now
+		return false
+	}
+	return true
+}
+
 // greet prepares a fresh connection. It refuses while an earlier write of ours still waits on the same server: its commit
 // cannot be ended and holds the row's lock (facts 1, 2), and more of them would only pile up.
 func (b *probe) greet(ctx context.Context, s *conn.Session) error {
@@ -381,6 +399,7 @@ func (b *probe) greet(ctx context.Context, s *conn.Session) error {
 	if waiting && b.abandoned.server == b.server {
 		return fmt.Errorf("an earlier write is not answered yet: %w", mysql.ErrCommitsPending)
 	}
+	b.greeted = s.Options().Clock.Now()
 	return s.Change(ctx, "probe/lock-wait", "SET SESSION innodb_lock_wait_timeout = 1")
 }
 

@@ -20,6 +20,7 @@ const (
 	ErParse                            = 1064
 	ErFileExists                       = 1086
 	ErNoSuchThread                     = 1094
+	ErUnknownError                     = 1105
 	ErUnknownTable                     = 1109
 	ErRecordFileFull                   = 1114 // a full disk, too
 	ErHostIsBlocked                    = 1129
@@ -31,15 +32,13 @@ const (
 	ErNetReadInterrupted               = 1159
 	ErNetErrorOnWrite                  = 1160
 	ErNetWriteInterrupted              = 1161
+	ErErrorDuringCommit                = 1180
 	ErUnknownSystemVariable            = 1193
 	ErTooManyUserConnections           = 1203
 	ErLockWaitTimeout                  = 1205
-	ErLockDeadlock                     = 1213
-	ErUnknownError                     = 1105
-	ErErrorDuringCommit                = 1180
 	ErLockTableFull                    = 1206
+	ErLockDeadlock                     = 1213
 	ErUserLimitReached                 = 1226
-	ErClientInteractionTimeout         = 4031
 	ErSpecificAccessDenied             = 1227
 	ErWrongTypeForVar                  = 1232
 	ErSourceFatalErrorReadingBinlog    = 1236 // a source cannot serve this replica
@@ -65,6 +64,7 @@ const (
 	ErRestartServerFailed              = 3707
 	ErCantStopReplicaWhileLockedBackup = 3857 // LOCK INSTANCE FOR BACKUP
 	ErPartialRevokesExist              = 3896
+	ErClientInteractionTimeout         = 4031
 
 	// As SHOW REPLICA STATUS has them.
 	ErReplicaSourceComFailure  = 13120 // what the source answered to a command of the receiver follows at the end

@@ -75,6 +75,7 @@ func TestReadyIsNotBelievedOfWhatNobodyLookedAt(t *testing.T) {
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReady} {
 		meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Before"})
 	}
+	s.Cache.Published.Write.Missing = nil // the Service leads somewhere
 	s.Cluster.Generation++
 	looked := s.Cluster.Status.ObservedGeneration
 	o.reporter.Project(s, &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the certificate authority is gone", After: engine.AfterPerson})

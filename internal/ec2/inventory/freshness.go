@@ -172,7 +172,7 @@ func (f *freshness) concludeSweep(instances, others error) {
 	if instances == nil || awsapi.IsDenied(err) {
 		of, f.trouble = &f.incomplete, nil
 	}
-	keepTrouble(of, err)
+	f.keepTrouble(of, err)
 }
 
 // concludeLook keeps the outcome of a look by ids at one kind. Only that at instances says whether EC2 can be read; that volumes were
@@ -183,20 +183,23 @@ func (f *freshness) concludeLook(last *reading, err error) {
 	defer f.mu.Unlock()
 	switch {
 	case last == &f.looked.instances:
-		keepTrouble(&f.trouble, err)
+		f.keepTrouble(&f.trouble, err)
 	case last == &f.looked.volumes && err != nil:
-		keepTrouble(&f.incomplete, err)
+		f.keepTrouble(&f.incomplete, err)
 	}
 }
 
 // keepTrouble takes the outcome of a reading over into what is known of the trouble with EC2. That EC2 takes no more calls just now says
-// that it is there.
-func keepTrouble(of *error, err error) {
+// that it is there. The caller has locked f.
+func (f *freshness) keepTrouble(of *error, err error) {
+	same := func(known error) bool { return known != nil && awsapi.Classify(known) == awsapi.Classify(err) }
 	switch {
 	case err == nil:
 		*of = nil
-	case awsapi.IsThrottled(err):
-	case *of == nil || awsapi.Classify(*of) != awsapi.Classify(err):
+	case awsapi.IsThrottled(err), same(*of):
+	case same(f.incomplete):
+		*of = f.incomplete // the first that was not answered began it
+	default:
 		*of = err
 	}
 }

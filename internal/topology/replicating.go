@@ -156,9 +156,9 @@ func (p *replication) endSource(m, primary *Member) Step {
 
 // restartMayHelp says whether an error keeps a member from replicating, or from being cloned, that has no vote and whose mysqld is to be
 // restarted for a setting: that may be what is wrong, as with innodb_force_recovery. Nobody waits for such a member, so it waits for nobody
-// to be well.
+// to be well. It waits while changes are held back: what is wrong may as well be something else.
 func (p *replication) restartMayHelp(m *Member) bool {
-	return m.SQL.RestartPending && (m.broken() || m.cloneCutOff()) && !p.mayVote(m) && p.plan.Membership.Settled()
+	return p.Hold == "" && m.SQL.RestartPending && (m.broken() || m.cloneCutOff()) && !p.mayVote(m) && p.plan.Membership.Settled()
 }
 
 func isStop(a Action) bool { _, stop := a.(StopInstance); return stop }

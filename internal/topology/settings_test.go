@@ -251,6 +251,7 @@ func TestABrokenMemberIsRestartedForASetting(t *testing.T) {
 		"its vote is not certainly taken": {func(s *scene) {
 			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1, Previous: []string{"orders-0", "orders-1", "orders-2"}})
 		}, false},
+		"changes are held back":   {func(s *scene) { s.desired.Hold = "the window is closed" }, false},
 		"no setting waits for it": {func(s *scene) { s.member(2).SQL.RestartPending = false }, false},
 		"it catches up": {func(s *scene) {
 			s.member(2).SQL.Replication.ApplierError = ""

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"database/sql"
 	"strings"
 	"testing"
 
@@ -37,6 +38,40 @@ func TestChannelIsRestored(t *testing.T) {
 		insert(t, client, 1)
 		mysqltest.CatchUp(t, m[1], m[0])
 	}
+}
+
+// TestReceiverIsRestoredBesideItsApplier: the receiver's options are set back at once although the applier hangs far behind, and what was
+// received stays in the relay log. So the replicas of a cluster acknowledge again within moments, whoever changed them all.
+func TestReceiverIsRestoredBesideItsApplier(t *testing.T) {
+	w, m := relayServers(t)
+	ctx := t.Context()
+	client, db := mysqltest.Root(t, w.Servers[0]), mysqltest.Root(t, w.Servers[1])
+	holder := mysqltest.Connect(t, w.Servers[1], "LOCK TABLES shop.relayed READ")
+	insert(t, client, 3)
+	received := m[0].Observe(ctx).Executed
+	mysqltest.WaitFor(t, "the replica has received all", func() bool { return holds(t, db, received) })
+	for _, change := range []string{"SOURCE_HEARTBEAT_PERIOD = 2", "SOURCE_CONNECT_RETRY = 86400, SOURCE_SSL_VERIFY_SERVER_CERT = 0", "SOURCE_USER = 'x'"} {
+		mysqltest.Exec(t, db, "STOP REPLICA IO_THREAD")
+		mysqltest.Exec(t, db, "CHANGE REPLICATION SOURCE TO "+change)
+		mysqltest.Exec(t, db, "START REPLICA IO_THREAD")
+		mysqltest.Replicate(t, m[1], w.Servers[0])
+		r := m[1].Observe(ctx).Replication
+		if r == nil || r.Tampered() || !r.SQLRunning || !holds(t, db, received) {
+			t.Errorf("%s: afterwards %+v", change, r)
+		}
+	}
+	if n := mysqltest.Value(t, db, "SELECT COUNT(*) FROM shop.relayed"); n != "0" {
+		t.Errorf("%s rows were applied behind the lock", n)
+	}
+	holder.Leave()
+	mysqltest.CatchUp(t, m[1], m[0])
+}
+
+// holds says whether a replica has received or executed all of a set.
+func holds(t *testing.T, db *sql.DB, gtids string) bool {
+	t.Helper()
+	return mysqltest.Value(t, db, `SELECT GTID_SUBSET('`+gtids+`', CONCAT_WS(',', @@GLOBAL.gtid_executed,
+		(SELECT RECEIVED_TRANSACTION_SET FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = '')))`) == "1"
 }
 
 // TestEveryChannelOptionIsCompared: whatever performance_schema shows of a channel's configuration is compared, but for the address of the

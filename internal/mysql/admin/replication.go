@@ -54,11 +54,17 @@ func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int)
 		if err := restoreApplier(ctx, s, status); err != nil {
 			return err
 		}
+		same := status.SourceHost == sourceHost && status.SourcePort == port
+		if same && status.SQLRunning {
+			if err := restoreReceiver(ctx, s); err != nil {
+				return err
+			}
+		}
 		settled, err := channelSettled(ctx, s)
 		if err != nil {
 			return err
 		}
-		if status.SourceHost != sourceHost || status.SourcePort != port || !settled {
+		if !same || !settled {
 			if err := changeSource(ctx, s, status, settled, sourceHost, port); err != nil {
 				return err
 			}
@@ -98,6 +104,23 @@ func joinSource(ctx context.Context, s *conn.Session, host string, port int) err
 		}
 	}
 	return startReplica(ctx, s)
+}
+
+// restoreReceiver sets the options of a receiver whose source stays, while the applier goes on. So the relay log stays, and nothing waits until
+// what was received is applied: all replicas of a cluster may be corrected side by side, and their acknowledgements are away for moments.
+func restoreReceiver(ctx context.Context, s *conn.Session) error {
+	var asSet bool
+	if err := s.Row(ctx, "SELECT "+observe.ReceivingDiffers+" = ''", nil, &asSet); err != nil || asSet {
+		return err
+	}
+	if err := stopIOThread(ctx, s); err != nil {
+		return err
+	}
+	// With both threads at rest the change would delete the relay log.
+	if status, err := observe.ReplicationStatus(ctx, s); err != nil || status == nil || !status.SQLRunning {
+		return err
+	}
+	return s.Change(ctx, "replicate/receiver-options", "CHANGE REPLICATION SOURCE TO "+observe.ReceivingOptions+ofOurs)
 }
 
 // channelSettled says whether the default channel has all that we set besides the source's address.

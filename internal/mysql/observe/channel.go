@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -61,34 +62,39 @@ var channelOptions = []channelOption{
 // the relay log stays.
 var applying = []string{"SOURCE_DELAY", "PRIVILEGE_CHECKS_USER", "REQUIRE_TABLE_PRIMARY_KEY_CHECK"}
 
+// whole are the options of a connection that MySQL changes only while neither the receiver nor the applier runs (error 3081). It changes the others while
+// the applier runs, and keeps the relay log then (fact 12).
+var whole = []string{"SOURCE_AUTO_POSITION", "SOURCE_CONNECTION_AUTO_FAILOVER", "GTID_ONLY"}
+
 // ChannelOptions are all options of a replica's channel as they are to be, for CHANGE REPLICATION SOURCE TO. ApplyingOptions are those that can
-// be set while its receiver runs. AddressOptions are those that MySQL sets to its own default with another SOURCE_HOST or SOURCE_PORT.
+// be set while its receiver runs, ReceivingOptions those that can be set while its applier runs. AddressOptions are those that MySQL sets to its own default with another SOURCE_HOST or SOURCE_PORT.
 var (
-	ChannelOptions  = settingOf(channelOptions)
-	ApplyingOptions = settingOf(named(applying))
-	AddressOptions  = settingOf(named([]string{"SOURCE_HEARTBEAT_PERIOD"}))
+	ChannelOptions   = settingOf(channelOptions)
+	ApplyingOptions  = settingOf(named(applying))
+	ReceivingOptions = settingOf(receiving())
+	AddressOptions   = settingOf(named([]string{"SOURCE_HEARTBEAT_PERIOD"}))
 )
 
 // ChannelDiffers is an SQL expression: the options of the channel without a name that are not as they are to be, a line for each; empty when all
-// are, or when there is no such channel. ApplyingDiffers is that of ApplyingOptions alone.
+// are, or when there is no such channel. ApplyingDiffers and ReceivingDiffers are those of ApplyingOptions and ReceivingOptions alone.
 var (
-	ChannelDiffers  = differing(channelOptions)
-	ApplyingDiffers = differing(named(applying))
+	ChannelDiffers   = differing(channelOptions)
+	ApplyingDiffers  = differing(named(applying))
+	ReceivingDiffers = differing(receiving())
 )
 
 func quoted(text string) string { return "'" + text + "'" }
 
 // named are the options of these names.
 func named(names []string) []channelOption {
-	var found []channelOption
-	for _, o := range channelOptions {
-		for _, name := range names {
-			if o.name == name {
-				found = append(found, o)
-			}
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(channelOptions), func(o channelOption) bool { return !slices.Contains(names, o.name) })
+}
+
+// receiving are the options of the connection without those of whole.
+func receiving() []channelOption {
+	return slices.DeleteFunc(slices.Clone(channelOptions), func(o channelOption) bool {
+		return o.table != connectionConfiguration || slices.Contains(whole, o.name)
+	})
 }
 
 // settingOf lists options as CHANGE REPLICATION SOURCE TO takes them.

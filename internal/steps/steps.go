@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	// admitWait is how long a replica may take to apply what the primary had executed a moment ago. One that needs
-	// longer is behind and is tried again in the next pass.
-	admitWait = 5 * time.Second
-	// promoteWait is how long a candidate may take to apply its relay log within one pass. The next pass goes on waiting.
-	promoteWait = 20 * time.Second
+	// applyWait is how long a member may take to apply what it received within one pass. One that needs longer is tried
+	// again in the next pass, so that a member far behind takes a worker from other clusters for seconds at a time.
+	applyWait = 5 * time.Second
 	// catchUpWait is how long clients wait in a switchover for the target to apply what the old primary had committed.
 	catchUpWait = 2 * time.Second
 	// catchUpStep is how far behind the target may be, in the time that it takes to apply, when clients begin to wait;
@@ -76,14 +74,14 @@ func Bootstrap(ctx context.Context, m Server, a topology.Bootstrap) error {
 
 // ApplyReceived has a member whose applier stopped apply what it received.
 func ApplyReceived(ctx context.Context, m Server, a topology.ApplyReceived) error {
-	return m.ApplyReceived(ctx, a.MustHold, promoteWait)
+	return m.ApplyReceived(ctx, a.MustHold, applyWait)
 }
 
 // Promote makes a member primary once it has applied all that it holds: what the proof counted may lie in its relay log,
 // and RESET REPLICA would throw that away. A newer membership row may lie there too: then the proof stood on an old one,
 // and counts for nothing.
 func Promote(ctx context.Context, m Server, a topology.Promote, detach Detach) error {
-	if err := m.ApplyReceived(ctx, a.MustHold, promoteWait); err != nil {
+	if err := m.ApplyReceived(ctx, a.MustHold, applyWait); err != nil {
 		return err
 	}
 	own, err := ownRow(ctx, m)

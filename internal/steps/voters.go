@@ -46,7 +46,7 @@ func holdsWhatPrimaryHad(ctx context.Context, primary, m Server, name string) er
 	if o.Access != mysql.AccessVerified || o.ReadOnly {
 		return fmt.Errorf("%w: %s is not the primary", ErrNotAsPlanned, name)
 	}
-	return m.WaitApplied(ctx, o.Executed, admitWait)
+	return m.WaitApplied(ctx, o.Executed, applyWait)
 }
 
 // RemoveVoter takes the vote of a member that gives no acknowledgement any more. Both rows are written under the old wait

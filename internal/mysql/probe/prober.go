@@ -20,12 +20,16 @@ const (
 	DefaultProbeInterval = time.Second
 	// DefaultProbeTimeout is when a write that gives no answer is given up, with its connection.
 	DefaultProbeTimeout = 4 * time.Second
-	// keptFor is how long a connection is written over: that nobody gets in any more is seen by a new one alone.
-	keptFor = 5 * time.Second
-	// isFull says whether a server has no place left but that for an administrator.
-	isFull = "SELECT CAST(VARIABLE_VALUE AS UNSIGNED) >= @@GLOBAL.max_connections FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Threads_connected'"
-	// suspectAfter is how long a write may take before somebody should look: most take milliseconds.
-	suspectAfter = 200 * time.Millisecond
+	// keptFor is how long a connection is written over: that nobody gets in any more is seen by a new one alone. A new one costs some
+	// hundred times what a write does, so all clusters together make at most one in dialEvery: with 1,000 clusters each has one in 50 s.
+	keptFor   = 5 * time.Second
+	dialEvery = 50 * time.Millisecond
+	// isFull says whether a server has hardly a place left but that for an administrator.
+	isFull = "SELECT CAST(VARIABLE_VALUE AS UNSIGNED) + @@GLOBAL.max_connections DIV 50 >= @@GLOBAL.max_connections FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Threads_connected'"
+	// suspectAfter is how long a write may take before somebody should look: most take milliseconds. connectPatience is how long a
+	// connection may take to be made, which takes ten times as many round trips.
+	suspectAfter    = 200 * time.Millisecond
+	connectPatience = time.Second
 	// workerRest is how long a goroutine that makes writes waits for another, mostResting how many of them wait at most.
 	workerRest  = 5 * time.Second
 	mostResting = 16
@@ -106,9 +110,10 @@ type probe struct {
 	mu     sync.Mutex // guards what follows
 	aim    aim
 	result ProbeResult
-	// busy says that a write is under way, began when that one began; forgotten that nobody wants to know any more.
-	busy, forgotten bool
-	began           time.Time
+	// busy says that a write is under way, and connecting that there is no connection for it yet; began is when that began which is so;
+	// forgotten that nobody wants to know any more.
+	busy, connecting, forgotten bool
+	began                       time.Time
 	// ok says whether writes succeed, suspect whether one failed or takes long, as they were judged last.
 	ok, suspect bool
 	// settings is the checksum that the last write brought back; 0 before the first, and while the server does not tell.
@@ -138,6 +143,7 @@ func NewProber(o ProberOptions) *Prober {
 	if o.OnChange == nil {
 		o.OnChange = func(string) {}
 	}
+	o.Pool.Clock = o.Clock
 	o.Pool.StatementTimeout = o.Timeout
 	o.Pool.ChangeTimeout = o.Timeout
 	return &Prober{options: o, pool: conn.NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan *probe), done: make(chan struct{})}
@@ -162,7 +168,7 @@ func (p *Prober) Set(key string, target Target) {
 	p.probes[key] = b
 	p.turns[b.turn] = append(p.turns[b.turn], b)
 	p.begin.Do(func() { p.running.Go(p.run) })
-	b.busy, b.began = true, p.options.Clock.Now()
+	b.busy, b.connecting, b.began = true, true, p.options.Clock.Now()
 	p.do(b)
 }
 
@@ -317,6 +323,7 @@ func (p *Prober) end(b *probe, settings uint32, err error) {
 	}
 	b.result.Probed = true
 	b.result.Err = ""
+	b.connecting = err != nil
 	if err != nil {
 		b.result.Err = err.Error()
 	} else {
@@ -337,7 +344,11 @@ func (p *Prober) end(b *probe, settings uint32, err error) {
 // failed or takes suspiciously long and the one before did not. Call it with the lock held.
 func (b *probe) judge(clock clock.PassiveClock) bool {
 	ok := !b.result.LastSuccess.IsZero() && clock.Since(b.result.LastSuccess) <= ProbeFresh
-	suspect := b.result.Err != "" || b.busy && clock.Since(b.began) >= suspectAfter
+	patience := suspectAfter
+	if b.connecting {
+		patience = connectPatience
+	}
+	suspect := b.result.Err != "" || b.busy && clock.Since(b.began) >= patience
 	told := ok != b.ok || suspect && !b.suspect
 	b.ok, b.suspect = ok, suspect
 	return told
@@ -350,13 +361,15 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	b.mu.Lock()
 	target, redial := b.aim.target, b.aim.redial
 	b.aim.redial = false
+	b.connecting = b.connecting || redial
 	b.mu.Unlock()
 	if redial {
 		p.pool.Forget(b.poolKey)
 	}
 	h := p.pool.Handle(mysql.Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	var found beatFacts
-	err = h.Keep(ctx, func(s *conn.Session) bool { return b.ended(ctx, s) }, func(s *conn.Session) error {
+	kept := p.keptFor()
+	err = h.Keep(ctx, func(s *conn.Session) bool { return b.ended(ctx, s, kept) }, func(s *conn.Session) error {
 		b.plain = time.Time{}
 		return b.greet(ctx, s)
 	}, func(s *conn.Session) (err error) {
@@ -372,11 +385,18 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	return found.settings, err
 }
 
-// ended says whether the connection is to give way to a new one. On a full server it stays: a client that waits would take its place, and
-// the next one that of the administrator, whom the operator's looks and people may need.
-func (b *probe) ended(ctx context.Context, s *conn.Session) bool {
+// keptFor is how long the connection of each cluster is written over.
+func (p *Prober) keptFor() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(keptFor, time.Duration(len(p.probes))*dialEvery)
+}
+
+// ended says whether the connection has been kept for long enough and is to give way to a new one. On a full server it stays: a client that
+// waits would take its place, and the next one that of the administrator, whom the operator's looks and people may need.
+func (b *probe) ended(ctx context.Context, s *conn.Session, kept time.Duration) bool {
 	now := s.Options().Clock.Now()
-	if now.Sub(b.greeted) < keptFor {
+	if now.Sub(b.greeted) < kept {
 		return false
 	}
 	var full bool
@@ -384,7 +404,15 @@ func (b *probe) ended(ctx context.Context, s *conn.Session) bool {
 		b.greeted = now
 		return false
 	}
+	b.connect(true, s.Options().Clock)
 	return true
+}
+
+// connect says that a connection is being made, or that it is there.
+func (b *probe) connect(making bool, clock clock.PassiveClock) {
+	b.mu.Lock()
+	b.connecting, b.began = making, clock.Now()
+	b.mu.Unlock()
 }
 
 // greet prepares a fresh connection. It refuses while an earlier write of ours still waits on the same server: its commit
@@ -400,7 +428,11 @@ func (b *probe) greet(ctx context.Context, s *conn.Session) error {
 		return fmt.Errorf("an earlier write is not answered yet: %w", mysql.ErrCommitsPending)
 	}
 	b.greeted = s.Options().Clock.Now()
-	return s.Change(ctx, "probe/lock-wait", "SET SESSION innodb_lock_wait_timeout = 1")
+	if err := s.Change(ctx, "probe/lock-wait", "SET SESSION innodb_lock_wait_timeout = 1"); err != nil {
+		return err
+	}
+	b.connect(false, s.Options().Clock)
+	return nil
 }
 
 // beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the

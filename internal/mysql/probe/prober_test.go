@@ -99,3 +99,39 @@ func TestProber(t *testing.T) {
 		t.Error("a forgotten cluster has a status")
 	}
 }
+
+// slow is a connection over a network whose round trips take long.
+type slow struct{ net.Conn }
+
+func (s slow) Read(b []byte) (int, error) {
+	time.Sleep(roundTrip)
+	return s.Conn.Read(b)
+}
+
+// roundTrip is that to another continent: a write takes one, a new connection about ten.
+const roundTrip = 70 * time.Millisecond
+
+// TestADistantServerIsNotSuspected: a connection takes many round trips to be made, which is no write that takes long. Else each new one would
+// have somebody look at the cluster.
+func TestADistantServerIsNotSuspected(t *testing.T) {
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	var told, dialled atomic.Int64
+	p := probe.NewProber(probe.ProberOptions{Timeout: mysqltest.Patience, OnChange: func(string) { told.Add(1) },
+		Pool: conn.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			dialled.Add(1)
+			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return slow{c}, err
+		}}})
+	defer p.Close()
+	p.Set("uid", probe.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
+	mysqltest.WaitFor(t, "a success", func() bool { return told.Load() > 0 && p.Status("uid").Err == "" })
+	before, tries := told.Load(), dialled.Load()
+	p.Redial("uid")
+	again := time.Now()
+	mysqltest.WaitFor(t, "a write over a new connection", func() bool {
+		return dialled.Load() > tries && p.Status("uid").LastSuccess.Sub(again) > 2*probe.DefaultProbeInterval
+	})
+	if n := told.Load() - before; n != 0 {
+		t.Errorf("somebody was told %d times", n)
+	}
+}

@@ -54,20 +54,8 @@ func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int)
 		if err := restoreApplier(ctx, s, status); err != nil {
 			return err
 		}
-		same := status.SourceHost == sourceHost && status.SourcePort == port
-		if same && status.SQLRunning {
-			if err := restoreReceiver(ctx, s); err != nil {
-				return err
-			}
-		}
-		settled, err := channelSettled(ctx, s)
-		if err != nil {
+		if err := settleChannel(ctx, s, status, sourceHost, port); err != nil {
 			return err
-		}
-		if !same || !settled {
-			if err := changeSource(ctx, s, status, settled, sourceHost, port); err != nil {
-				return err
-			}
 		}
 		return startReplica(ctx, s)
 	})
@@ -104,6 +92,21 @@ func joinSource(ctx context.Context, s *conn.Session, host string, port int) err
 		}
 	}
 	return startReplica(ctx, s)
+}
+
+// settleChannel has a channel lead to a source, with all that we set besides.
+func settleChannel(ctx context.Context, s *conn.Session, status *mysql.Replication, host string, port int) error {
+	same := status.SourceHost == host && status.SourcePort == port
+	if same && status.SQLRunning {
+		if err := restoreReceiver(ctx, s); err != nil {
+			return err
+		}
+	}
+	settled, err := channelSettled(ctx, s)
+	if err != nil || same && settled {
+		return err
+	}
+	return changeSource(ctx, s, status, settled, host, port)
 }
 
 // restoreReceiver sets the options of a receiver whose source stays, while the applier goes on. So the relay log stays, and nothing waits until

@@ -98,6 +98,22 @@ type aim struct {
 	redial bool
 }
 
+// trial is the write under way, if there is one.
+type trial struct {
+	// busy says that there is one, connecting that it has no connection yet, began when it began to wait for what it waits for.
+	busy, connecting bool
+	began            time.Time
+}
+
+// late says whether it takes suspiciously long.
+func (t trial) late(clock clock.PassiveClock) bool {
+	patience := suspectAfter
+	if t.connecting {
+		patience = connectPatience
+	}
+	return t.busy && clock.Since(t.began) >= patience
+}
+
 // probe is the state for one cluster.
 type probe struct {
 	key string
@@ -110,10 +126,9 @@ type probe struct {
 	mu     sync.Mutex // guards what follows
 	aim    aim
 	result ProbeResult
-	// busy says that a write is under way, and connecting that there is no connection for it yet; began is when that began which is so;
-	// forgotten that nobody wants to know any more.
-	busy, connecting, forgotten bool
-	began                       time.Time
+	trial  trial
+	// forgotten says that nobody wants to know any more.
+	forgotten bool
 	// ok says whether writes succeed, suspect whether one failed or takes long, as they were judged last.
 	ok, suspect bool
 	// settings is the checksum that the last write brought back; 0 before the first, and while the server does not tell.
@@ -168,7 +183,7 @@ func (p *Prober) Set(key string, target Target) {
 	p.probes[key] = b
 	p.turns[b.turn] = append(p.turns[b.turn], b)
 	p.begin.Do(func() { p.running.Go(p.run) })
-	b.busy, b.connecting, b.began = true, true, p.options.Clock.Now()
+	b.trial = trial{busy: true, connecting: true, began: p.options.Clock.Now()}
 	p.do(b)
 }
 
@@ -199,7 +214,7 @@ func (p *Prober) forget(b *probe) {
 	b.cancel()
 	b.mu.Lock()
 	b.forgotten = true
-	busy := b.busy
+	busy := b.trial.busy
 	b.mu.Unlock()
 	if !busy {
 		p.pool.Forget(b.poolKey)
@@ -264,11 +279,11 @@ func (p *Prober) run() {
 // look judges a cluster's writes, and begins one if none is under way and it has its turn.
 func (p *Prober) look(b *probe, turn bool) {
 	b.mu.Lock()
-	start := turn && !b.busy && !b.forgotten
+	start := turn && !b.trial.busy && !b.forgotten
 	if start {
-		b.busy, b.began = true, p.options.Clock.Now()
+		b.trial.busy, b.trial.began = true, p.options.Clock.Now()
 	}
-	told := b.judge(p.options.Clock) || b.busy && b.suspect && b.ok
+	told := b.judge(p.options.Clock) || b.trial.busy && b.suspect && b.ok
 	told = told && !b.forgotten
 	b.mu.Unlock()
 	if start {
@@ -316,14 +331,14 @@ func (p *Prober) nextJob() *probe {
 // end keeps the outcome of one write, and the checksum that it brought back.
 func (p *Prober) end(b *probe, settings uint32, err error) {
 	b.mu.Lock()
-	b.busy = false
+	b.trial.busy = false
 	changed := settings != b.settings && (err == nil || settings != 0)
 	if changed {
 		b.settings = settings
 	}
 	b.result.Probed = true
 	b.result.Err = ""
-	b.connecting = err != nil
+	b.trial.connecting = err != nil
 	if err != nil {
 		b.result.Err = err.Error()
 	} else {
@@ -344,11 +359,7 @@ func (p *Prober) end(b *probe, settings uint32, err error) {
 // failed or takes suspiciously long and the one before did not. Call it with the lock held.
 func (b *probe) judge(clock clock.PassiveClock) bool {
 	ok := !b.result.LastSuccess.IsZero() && clock.Since(b.result.LastSuccess) <= ProbeFresh
-	patience := suspectAfter
-	if b.connecting {
-		patience = connectPatience
-	}
-	suspect := b.result.Err != "" || b.busy && clock.Since(b.began) >= patience
+	suspect := b.result.Err != "" || b.trial.late(clock)
 	told := ok != b.ok || suspect && !b.suspect
 	b.ok, b.suspect = ok, suspect
 	return told
@@ -361,7 +372,7 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	b.mu.Lock()
 	target, redial := b.aim.target, b.aim.redial
 	b.aim.redial = false
-	b.connecting = b.connecting || redial
+	b.trial.connecting = b.trial.connecting || redial
 	b.mu.Unlock()
 	if redial {
 		p.pool.Forget(b.poolKey)
@@ -411,7 +422,7 @@ func (b *probe) ended(ctx context.Context, s *conn.Session, kept time.Duration) 
 // connect says that a connection is being made, or that it is there.
 func (b *probe) connect(making bool, clock clock.PassiveClock) {
 	b.mu.Lock()
-	b.connecting, b.began = making, clock.Now()
+	b.trial.connecting, b.trial.began = making, clock.Now()
 	b.mu.Unlock()
 }
 

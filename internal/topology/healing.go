@@ -184,18 +184,23 @@ func (p *healing) watch() {
 		}
 	}
 	for _, m := range p.ordered() {
-		if d := m.SQL.Disk; d != nil && d.SizeBytes > 0 && d.FreeBytes < d.SizeBytes/100*15 {
-			p.degraded(v1alpha1.ReasonDiskNearlyFull, fmt.Sprintf("%s: less than %d%% of its data volume is left; raise spec.storage.size, or delete data", m.Name, leftBelow(*d)))
-			if m.Name == p.plan.Primary && !p.busy(m.Name) {
-				p.retry(purgePause, PurgeBinaryLogs{m.Name})
-			}
+		p.watchMember(m)
+	}
+}
+
+// watchMember reports what is not broken yet of one member.
+func (p *healing) watchMember(m *Member) {
+	if d := m.SQL.Disk; d != nil && d.SizeBytes > 0 && d.FreeBytes < d.SizeBytes/100*15 {
+		p.degraded(v1alpha1.ReasonDiskNearlyFull, fmt.Sprintf("%s: less than %d%% of its data volume is left; raise spec.storage.size, or delete data", m.Name, leftBelow(*d)))
+		if m.Name == p.plan.Primary && !p.busy(m.Name) {
+			p.retry(purgePause, PurgeBinaryLogs{m.Name})
 		}
-		if skew := m.SQL.ClockSkew.Abs(); skew > 5*time.Second {
-			p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() are wrong. Check that the instance reaches its time server", m.Name))
-		}
-		if in := m.CurrentInstance(); in != nil && in.Event != "" {
-			p.degraded(v1alpha1.ReasonMaintenance, fmt.Sprintf("%s: EC2 announced %s of instance %s%s", m.Name, in.Event, in.ID, announcedFor(in.EventAt)))
-		}
+	}
+	if skew := m.SQL.ClockSkew.Abs(); skew > 5*time.Second {
+		p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() are wrong. Check that the instance reaches its time server", m.Name))
+	}
+	if in := m.CurrentInstance(); in != nil && in.Event != "" {
+		p.degraded(v1alpha1.ReasonMaintenance, fmt.Sprintf("%s: EC2 announced %s of instance %s%s", m.Name, in.Event, in.ID, announcedFor(in.EventAt)))
 	}
 }
 

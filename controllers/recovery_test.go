@@ -193,9 +193,9 @@ func TestAFailedAttemptIsReported(t *testing.T) {
 		reported bool
 	}{
 		{"nothing failed", map[string]string{task.ReportState: "Running", task.ReportJob: string(job.UID)}, false},
-		{"an attempt failed", map[string]string{task.ReportState: pass.RestoreFailed, task.ReportFailure: "LoadFailed: ERROR 1449", task.ReportJob: string(job.UID)}, true},
-		{"the next one runs", map[string]string{task.ReportState: "Running", task.ReportFailure: "LoadFailed: ERROR 1449", task.ReportJob: string(job.UID)}, true},
-		{"it was another Job", map[string]string{task.ReportState: "Running", task.ReportFailure: "LoadFailed: ERROR 1449", task.ReportJob: "gone"}, false},
+		{"an attempt failed", map[string]string{task.ReportState: pass.RestoreFailed, task.ReportFailure: "LoadRejected: ERROR 1449", task.ReportJob: string(job.UID)}, true},
+		{"the next one runs", map[string]string{task.ReportState: "Running", task.ReportFailure: "LoadRejected: ERROR 1449", task.ReportJob: string(job.UID)}, true},
+		{"it was another Job", map[string]string{task.ReportState: "Running", task.ReportFailure: "LoadRejected: ERROR 1449", task.ReportJob: "gone"}, false},
 	} {
 		var report corev1.ConfigMap
 		must(t, kube.Get(t.Context(), key, &report))

@@ -288,7 +288,7 @@ func (b *MySQLBackup) Done() bool {
 func (b *MySQLBackup) Good() bool { return b.Status.Phase == BackupCompleted && !b.Refuted() }
 
 // refuting are the reasons of a failed verification that show that the backup does not restore.
-var refuting = []string{BackupReasonDamaged, BackupReasonDiffers, BackupReasonLoadFailed, BackupReasonNotFound}
+var refuting = []string{BackupReasonDamaged, BackupReasonDiffers, BackupReasonLoadRejected, BackupReasonNotFound}
 
 // Refuted says whether the last verification found that the backup does not restore, or is not what was backed up.
 func (b *MySQLBackup) Refuted() bool {
@@ -391,10 +391,11 @@ const (
 	BackupReasonDiffers = "Differs"
 	// BackupReasonWrongSettings: the target's lower_case_table_names or partial_revokes gives the backup another meaning.
 	BackupReasonWrongSettings = "WrongSettings"
-	// BackupReasonLoadFailed: a server rejects a statement of the backup.
+	// BackupReasonLoadRejected: a server rejects a statement of the backup, and will do so again.
+	BackupReasonLoadRejected = "LoadRejected"
+	// BackupReasonLoadFailed: the load ended otherwise: the mysql client failed, or the server lacked room. It says nothing of the backup. Operators
+	// that did not know LoadRejected reported every load that ended early so, as MySQLBackups may still say.
 	BackupReasonLoadFailed = "LoadFailed"
-	// BackupReasonLoadInterrupted: the load ended for a reason that is not the backup's: the mysql client failed, or the server lacked room.
-	BackupReasonLoadInterrupted = "LoadInterrupted"
 	// BackupReasonNotFound: there is no such backup.
 	BackupReasonNotFound = "NotFound"
 	// BackupReasonNoCluster: there is no such cluster in the namespace.

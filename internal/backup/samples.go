@@ -113,7 +113,7 @@ func (d *dump) tooLong() {
 		what := "rows of table " + long.database + "." + long.table
 		if !slices.ContainsFunc(d.manifest.LeftOut, func(l podclient.LeftOut) bool { return l.What == what }) {
 			d.manifest.LeftOut = append(d.manifest.LeftOut, podclient.LeftOut{What: what, Why: fmt.Sprintf("one needs a statement of %d bytes in the dump, more than the 1 GiB that MySQL takes, "+
-				"and a restore fails (LoadFailed); store it in parts, or take snapshots", long.bytes)})
+				"and a restore fails (LoadRejected); store it in parts, or take snapshots", long.bytes)})
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (d *dump) parsers() {
 	for _, t := range d.reader.created {
 		if t.parser != "" {
 			d.manifest.LeftOut = append(d.manifest.LeftOut, podclient.LeftOut{What: "FULLTEXT key of table " + t.Database + "." + t.Table, Why: "its parser " + t.parser +
-				" is a library on the server, and a restore fails on a server without it (LoadFailed); drop the key, and create it again after a restore"})
+				" is a library on the server, and a restore fails on a server without it (LoadRejected); drop the key, and create it again after a restore"})
 		}
 	}
 }

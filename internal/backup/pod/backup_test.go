@@ -306,6 +306,10 @@ func TestRetentionKnowsEarlierVerifications(t *testing.T) {
 	if st := run("d4"); !slices.Equal(st.Pruned, []string{"d2"}) || st.Message != "" {
 		t.Errorf("the refuted one goes, and not the only one that was ever restored: %+v", st)
 	}
+	verified("d4", "LoadFailed", nil) // of an operator that had no other word for a load that found no room
+	if st := run("d5"); !slices.Equal(st.Pruned, []string{"d3"}) || st.Message != "" {
+		t.Errorf("one that may only have found no room is kept as a good one: %+v", st)
+	}
 	if got := strings.Count(s.stored(), "manifest.json"); got != 3 {
 		t.Errorf("%d backups are left", got)
 	}

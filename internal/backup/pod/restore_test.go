@@ -198,19 +198,19 @@ func TestARestoreThatFails(t *testing.T) {
 		"no backup":             {func(_ *scene, w *worker) { w.task.Path = w.place.Folder("20260101T000000Z-none") }, v1alpha1.BackupReasonNotFound, false},
 		"the mysql client ends": {func(_ *scene, w *worker) {
 			w.program = func(ctx context.Context, _ string, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "false") }
-		}, v1alpha1.BackupReasonLoadInterrupted, true},
+		}, v1alpha1.BackupReasonLoadFailed, true},
 		"the server refuses a statement": {func(_ *scene, w *worker) {
 			w.program = printing("ERROR 1449 (HY000) at line 5: The user specified as a definer ('a'@'%') does not exist")
-		}, v1alpha1.BackupReasonLoadFailed, false},
+		}, v1alpha1.BackupReasonLoadRejected, false},
 		"the server has no room": {func(_ *scene, w *worker) {
 			w.program = printing("ERROR 1114 (HY000) at line 5: The table 't' is full")
-		}, v1alpha1.BackupReasonLoadInterrupted, true},
+		}, v1alpha1.BackupReasonLoadFailed, true},
 		"the server goes down": {func(_ *scene, w *worker) {
 			w.program = printing("ERROR 1053 (08S01) at line 5: Server shutdown in progress")
-		}, v1alpha1.BackupReasonLoadInterrupted, true},
+		}, v1alpha1.BackupReasonLoadFailed, true},
 		"the connection is lost": {func(_ *scene, w *worker) {
 			w.program = printing("ERROR 2013 (HY000) at line 5: Lost connection to MySQL server during query")
-		}, v1alpha1.BackupReasonLoadInterrupted, true},
+		}, v1alpha1.BackupReasonLoadFailed, true},
 		"a dump of a newer MySQL": {func(s *scene, w *worker) {
 			s.promise(w, w.task.Path, func(m *backup.Manifest) { m.Version = "9.99.0" })
 		}, v1alpha1.BackupReasonWrongVersion, false},

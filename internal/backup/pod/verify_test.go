@@ -97,10 +97,10 @@ func TestAVerificationReports(t *testing.T) {
 		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDiffers, false},
 		"a statement that no server takes": {func(_ *scene, w *worker, _ string) {
 			w.program = loaderPrints(programs, "ERROR 3819 (HY000) at line 5: Check constraint 'c' is violated.")
-		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonLoadFailed, false},
+		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonLoadRejected, false},
 		"no room for the server": {func(_ *scene, w *worker, _ string) {
 			w.program = loaderPrints(programs, "ERROR 1114 (HY000) at line 5: The table 't' is full")
-		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonLoadInterrupted, false},
+		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonLoadFailed, false},
 		"the manifest": {func(s *scene, _ *worker, path string) { s.damage(path, "manifest.json", halved) }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDamaged, false},
 		"no heartbeat": {func(_ *scene, w *worker, _ string) { w.task.MaxAge = time.Hour }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonTooOld, false},
 		"the bucket is gone": {func(s *scene, w *worker, _ string) { w.place.Store = denying(s.t, "NoSuchBucket", http.StatusNotFound) },
@@ -143,7 +143,7 @@ func TestAVerificationReports(t *testing.T) {
 				text, _ := json.Marshal(v)
 				t.Errorf("the MySQLBackup says %s", text)
 			}
-			refuted := row.reason == v1alpha1.BackupReasonDamaged || row.reason == v1alpha1.BackupReasonDiffers || row.reason == v1alpha1.BackupReasonLoadFailed
+			refuted := row.reason == v1alpha1.BackupReasonDamaged || row.reason == v1alpha1.BackupReasonDiffers || row.reason == v1alpha1.BackupReasonLoadRejected
 			text, err := store.ReadAll(t.Context(), s.store, verdict, 1<<20)
 			if (err == nil) != (refuted || row.result == v1alpha1.VerificationPassed) || err == nil && strings.Contains(string(text), `"passed":true`) == refuted {
 				t.Errorf("its folder says %s, %v", text, err)

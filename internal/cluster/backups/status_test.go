@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -20,14 +21,26 @@ func completed(name, schedule string, method v1alpha1.BackupMethod) v1alpha1.MyS
 // TestARefutedBackupIsNotTheLastGood: a verification found it damaged, or that no server takes it. One that is only too old, or that could not be verified, is good.
 func TestARefutedBackupIsNotTheLastGood(t *testing.T) {
 	for reason, want := range map[string]string{
-		v1alpha1.BackupReasonDamaged: "old", v1alpha1.BackupReasonDiffers: "old", v1alpha1.BackupReasonNotFound: "old", v1alpha1.BackupReasonLoadFailed: "old",
-		v1alpha1.BackupReasonTooOld: "new", v1alpha1.BackupReasonLoadInterrupted: "new", v1alpha1.BackupReasonServerFailed: "new", v1alpha1.BackupReasonStoreUnavailable: "new",
+		v1alpha1.BackupReasonDamaged: "old", v1alpha1.BackupReasonDiffers: "old", v1alpha1.BackupReasonNotFound: "old", v1alpha1.BackupReasonLoadRejected: "old",
+		v1alpha1.BackupReasonTooOld: "new", v1alpha1.BackupReasonLoadFailed: "new", v1alpha1.BackupReasonServerFailed: "new", v1alpha1.BackupReasonStoreUnavailable: "new",
 	} {
 		list := []v1alpha1.MySQLBackup{completed("new", "daily", v1alpha1.BackupMethodDump), completed("old", "daily", v1alpha1.BackupMethodDump)}
 		list[0].Status.Verification = &v1alpha1.VerificationStatus{Result: v1alpha1.VerificationFailed, Reason: reason}
 		if got := summarise(list).LastGood; got != want {
 			t.Errorf("%s: the last good is %s", reason, got)
 		}
+	}
+}
+
+// TestALoadThatFailedUnderAnOlderOperatorRefutesNothing: it reported LoadFailed also where the verification had no room.
+func TestALoadThatFailedUnderAnOlderOperatorRefutesNothing(t *testing.T) {
+	var b v1alpha1.MySQLBackup
+	stored := `{"status":{"phase":"Completed","verification":{"at":"2026-11-01T02:00:00Z","result":"Failed","reason":"LoadFailed","message":"loading the dump failed: ERROR 1114 (HY000): The table 't' is full"}}}`
+	if err := json.Unmarshal([]byte(stored), &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Refuted() || !b.Good() {
+		t.Error("the backup counts as refuted")
 	}
 }
 

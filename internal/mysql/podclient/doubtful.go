@@ -51,7 +51,7 @@ const (
 
 // rounded asks for values of a FLOAT that a unique key or a CHECK has.
 func (c doubtful) rounded() (query, why string) {
-	return c.rowWhere("NOT (" + c.quoted() + " <=> CAST(CAST(" + c.quoted() + " AS CHAR) AS FLOAT))"), "a unique key or a CHECK depends on it, and rows hold values that mysqldump rounds to six digits: a restore may fail for values that are then the same or out of bounds (LoadFailed). Make it a DOUBLE"
+	return c.rowWhere("NOT (" + c.quoted() + " <=> CAST(CAST(" + c.quoted() + " AS CHAR) AS FLOAT))"), "a unique key or a CHECK depends on it, and rows hold values that mysqldump rounds to six digits: a restore may fail for values that are then the same or out of bounds (LoadRejected). Make it a DOUBLE"
 }
 
 // convertedBack is a value in UTF-8 and back.

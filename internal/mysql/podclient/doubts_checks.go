@@ -24,7 +24,7 @@ func (c check) doubt() Doubt {
 	return Doubt{
 		Table: c.table, What: "constraint " + c.table.Database + "." + c.table.Name + "." + c.name,
 		query: "SELECT EXISTS (SELECT 1 FROM " + c.table.quoted() + " WHERE NOT " + plainExpression(c.clause) + ")",
-		Why: "rows do not meet it in UTC and without NO_UNSIGNED_SUBTRACTION, because they were written in sessions with another time_zone or sql_mode, and a restore fails (LoadFailed). " +
+		Why: "rows do not meet it in UTC and without NO_UNSIGNED_SUBTRACTION, because they were written in sessions with another time_zone or sql_mode, and a restore fails (LoadRejected). " +
 			"Make it a CHECK that does not depend on the session, or ALTER TABLE … ALTER CHECK … NOT ENFORCED",
 	}
 }

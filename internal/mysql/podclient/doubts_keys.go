@@ -28,7 +28,7 @@ func (i Inventory) doubtfulKeys(ctx context.Context) ([]Doubt, error) {
 			return err
 		}
 		d.What = "key " + d.Table.Database + "." + d.Table.Name + "." + name
-		d.Why = "in UTC and without NO_UNSIGNED_SUBTRACTION its expression gives rows the same value, or fails: they were written in sessions with another time_zone or sql_mode, and a restore fails (LoadFailed). " +
+		d.Why = "in UTC and without NO_UNSIGNED_SUBTRACTION its expression gives rows the same value, or fails: they were written in sessions with another time_zone or sql_mode, and a restore fails (LoadRejected). " +
 			"Make it a key on ordinary columns, or on an expression that does not depend on the session"
 		found, names, unique = append(found, d), append(names, name), append(unique, one)
 		return nil

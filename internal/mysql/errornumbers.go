@@ -3,8 +3,13 @@ package mysql
 // Numbers of the server's errors, by MySQL's names for them without the ending _ERROR.
 // Source: MySQL Server Error Message Reference, 9.x.
 const (
+	ErCantCreateFile                   = 1004
+	ErCantCreateDB                     = 1006
+	ErCantOpenFile                     = 1016 // of too many open files, too
 	ErDiskFull                         = 1021
+	ErErrorOnRead                      = 1024
 	ErErrorOnWrite                     = 1026
+	ErFilesortAbort                    = 1028
 	ErGetErrno                         = 1030 // of a storage engine, such as 28: no room left
 	ErOutOfMemory                      = 1037
 	ErOutOfSortMemory                  = 1038
@@ -23,8 +28,10 @@ const (
 	ErUnknownError                     = 1105
 	ErUnknownTable                     = 1109
 	ErRecordFileFull                   = 1114 // a full disk, too
+	ErStackOverrun                     = 1119
 	ErHostIsBlocked                    = 1129
 	ErHostNotPrivileged                = 1130
+	ErCantCreateThread                 = 1135
 	ErNonexistingGrant                 = 1141
 	ErNoSuchTable                      = 1146
 	ErSyntax                           = 1149 // of GRANT for a privilege that nothing on the server defines
@@ -50,21 +57,47 @@ const (
 	ErViewInvalid                      = 1356
 	ErXAERRMErr                        = 1401 // of XA RECOVER without the privilege, too
 	ErTableDefChanged                  = 1412
+	ErStackOverrunNeedMore             = 1436
 	ErWrongStringLength                = 1470
 	ErPluginIsNotLoaded                = 1524
 	ErNoPartitionForGivenValue         = 1526
+	ErTooManyConcurrentTrxs            = 1637
+	ErLockAborted                      = 1689
 	ErDataOutOfRange                   = 1690
 	ErAccessDeniedNoPassword           = 1698
+	ErInnoDBOnlineLogTooBig            = 1799
+	ErIOReadError                      = 1810
+	ErIOWriteError                     = 1811
 	ErNotValidPassword                 = 1819
+	ErReadOnlyMode                     = 1836 // of InnoDB
 	ErMustChangePasswordLogin          = 1862
+	ErInnoDBReadOnly                   = 1874
+	ErTempFileWriteFailure             = 1878
+	ErInnoDBForcedRecovery             = 1881
+	ErEngineOutOfMemory                = 3015
+	ErInnoDBUndoLogFull                = 3019
+	ErQueryTimeout                     = 3024
 	ErServerOfflineMode                = 3032
+	ErStdBadAlloc                      = 3044
 	ErAccountHasBeenLocked             = 3118
 	ErSecureTransportRequired          = 3159
+	ErServerIsntAvailable              = 3168
+	ErSessionWasKilled                 = 3169
+	ErCapacityExceeded                 = 3170 // of memory for one purpose
 	ErCredentialsContradictToHistory   = 3638
+	ErDiskFullNowait                   = 3675
+	ErSchemaDirCreateFailed            = 3680
 	ErRestartServerFailed              = 3707
 	ErCantStopReplicaWhileLockedBackup = 3857 // LOCK INSTANCE FOR BACKUP
+	ErNoSessionTemp                    = 3884 // no room for the temporary tables of a session
 	ErPartialRevokesExist              = 3896
+	ErDiagnosticsOutOfMemory           = 3950 // by its text alone: Out of memory
+	ErMDLOutOfResources                = 3985
 	ErClientInteractionTimeout         = 4031
+	ErGlobalConnLimit                  = 4081 // memory of all connections
+	ErConnLimit                        = 4082 // memory of one connection
+	ErServerOfflineModeReason          = 4312
+	ErServerOfflineModeUser            = 4313
 
 	// As SHOW REPLICA STATUS has them.
 	ErReplicaSourceComFailure  = 13120 // what the source answered to a command of the receiver follows at the end

@@ -41,16 +41,38 @@ func IsServerError(err error, numbers ...uint16) bool {
 // IsRefusal says whether an error is an answer of the server's: it refuses a statement.
 func IsRefusal(err error) bool { return ServerErrorNumber(err) != 0 }
 
-// passing are the server errors after which the same statement may succeed: the server was busy, went down, ended the session, or lacked
-// room or memory.
-var passing = []uint16{
-	mysql.ErDiskFull, mysql.ErErrorOnWrite, mysql.ErGetErrno, mysql.ErOutOfMemory, mysql.ErOutOfSortMemory, mysql.ErOutOfResources, mysql.ErRecordFileFull,
-	mysql.ErConCount, mysql.ErServerShutdown, mysql.ErNetRead, mysql.ErNetReadInterrupted, mysql.ErNetErrorOnWrite, mysql.ErNetWriteInterrupted, mysql.ErLockWaitTimeout, mysql.ErOptionPreventsStatement, mysql.ErQueryInterrupted, mysql.ErLockDeadlock,
-	mysql.ErUnknownError, mysql.ErErrorDuringCommit, mysql.ErTooManyUserConnections, mysql.ErLockTableFull, mysql.ErUserLimitReached, mysql.ErClientInteractionTimeout,
-}
+// passing are the server errors after which the same statement may succeed.
+var passing = slices.Concat(filesPass, memoryPasses, locksPass, sessionsPass, []uint16{mysql.ErUnknownError, mysql.ErErrorDuringCommit})
+
+// The passing errors, by what was in the way: files and their disks, memory and threads, other transactions and statements, and the server
+// that went down, ended the session, or takes no writes as it is.
+var (
+	filesPass = []uint16{
+		mysql.ErCantCreateFile, mysql.ErCantCreateDB, mysql.ErCantOpenFile, mysql.ErDiskFull, mysql.ErErrorOnRead, mysql.ErErrorOnWrite, mysql.ErFilesortAbort, mysql.ErGetErrno, mysql.ErRecordFileFull,
+		mysql.ErIOReadError, mysql.ErIOWriteError, mysql.ErTempFileWriteFailure, mysql.ErInnoDBUndoLogFull, mysql.ErDiskFullNowait, mysql.ErSchemaDirCreateFailed, mysql.ErNoSessionTemp,
+	}
+	memoryPasses = []uint16{
+		mysql.ErOutOfMemory, mysql.ErOutOfSortMemory, mysql.ErOutOfResources, mysql.ErStackOverrun, mysql.ErCantCreateThread, mysql.ErStackOverrunNeedMore,
+		mysql.ErEngineOutOfMemory, mysql.ErStdBadAlloc, mysql.ErCapacityExceeded, mysql.ErDiagnosticsOutOfMemory, mysql.ErGlobalConnLimit, mysql.ErConnLimit,
+	}
+	locksPass = []uint16{
+		mysql.ErLockWaitTimeout, mysql.ErLockTableFull, mysql.ErLockDeadlock, mysql.ErTableDefChanged, mysql.ErTooManyConcurrentTrxs, mysql.ErLockAborted,
+		mysql.ErInnoDBOnlineLogTooBig, mysql.ErMDLOutOfResources,
+	}
+	sessionsPass = []uint16{
+		mysql.ErConCount, mysql.ErServerShutdown, mysql.ErNetRead, mysql.ErNetReadInterrupted, mysql.ErNetErrorOnWrite, mysql.ErNetWriteInterrupted, mysql.ErTooManyUserConnections, mysql.ErUserLimitReached,
+		mysql.ErOptionPreventsStatement, mysql.ErQueryInterrupted, mysql.ErReadOnlyMode, mysql.ErInnoDBReadOnly, mysql.ErInnoDBForcedRecovery, mysql.ErQueryTimeout, mysql.ErServerOfflineMode,
+		mysql.ErServerIsntAvailable, mysql.ErSessionWasKilled, mysql.ErClientInteractionTimeout, mysql.ErServerOfflineModeReason, mysql.ErServerOfflineModeUser,
+	}
+)
+
+// firstOfServer is where the numbers begin that depend on a statement. Those below are of files and memory, from the library under the server.
+const firstOfServer = 1000
 
 // RefusesForGood says whether an error is an answer of the server's that the same statement gets again.
-func RefusesForGood(err error) bool { return IsRefusal(err) && !IsServerError(err, passing...) }
+func RefusesForGood(err error) bool {
+	return ServerErrorNumber(err) >= firstOfServer && !IsServerError(err, passing...)
+}
 
 // clientSaid is how the mysql client begins what it says of an answer of the server's. Its own errors have the numbers from 2000 to 2999.
 var clientSaid = regexp.MustCompile(`(?m)^ERROR (\d{4}) \(\w+\)`)

@@ -6,6 +6,7 @@ package olm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,9 @@ type running struct {
 	// something is.
 	began, reported, advanced, ended time.Time
 }
+
+// rested says whether a cluster has had nothing unfinished for long enough that what held an upgrade back earlier no longer counts.
+func (r running) rested(now time.Time) bool { return !r.ended.IsZero() && now.Sub(r.ended) >= rest }
 
 // until is when the work holds an upgrade back no longer, unless something is reported by then. It is zero for none.
 func (r running) until() time.Time {
@@ -145,9 +149,7 @@ func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 	c.mu.Lock()
 	now := c.clock.Now()
 	last, known := c.running[cluster]
-	if known && !last.ended.IsZero() && now.Sub(last.ended) >= rest {
-		known = false
-	}
+	known = known && !last.rested(now)
 	var next running
 	switch {
 	case known:
@@ -234,11 +236,20 @@ func (c *Condition) keep(ctx context.Context, settled *time.Time) (time.Duration
 			*settled = c.clock.Now()
 		}
 	}
+	c.forget()
 	wanted, idle, wait := c.wanted()
 	if early := settled.Sub(c.clock.Now()); idle && early > 0 {
 		return early, nil
 	}
 	return wait, c.write(ctx, wanted)
+}
+
+// forget drops the clusters that have rested: of one that is deleted nothing is reported any more.
+func (c *Condition) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	maps.DeleteFunc(c.running, func(_ types.NamespacedName, work running) bool { return work.rested(now) })
 }
 
 // wanted is the condition as it should be, whether it says that the operator may be replaced, and for how long it is right unless

@@ -239,6 +239,24 @@ func TestWhatNobodyReportsHoldsNoUpgradeBack(t *testing.T) {
 	eventually(t, clock, 0, func() bool { return read().Status == metav1.ConditionFalse })
 }
 
+// TestADeletedClusterIsForgotten: nothing is reported of it any more.
+func TestADeletedClusterIsForgotten(t *testing.T) {
+	c, clock, read := stage(t, nil)
+	known := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.running)
+	}
+	c.Set(orders, moving)
+	eventually(t, clock, 0, func() bool { now := read(); return now != nil && now.Status == metav1.ConditionFalse })
+	c.Set(orders, nil)
+	began := clock.Now()
+	eventually(t, clock, time.Minute, func() bool { return known() == 0 })
+	if took := clock.Since(began); took < rest || took > rest+refresh+time.Minute {
+		t.Errorf("it is forgotten after %s", took)
+	}
+}
+
 func TestWithoutOLMNothingHappens(*testing.T) {
 	var none *Condition
 	none.Set(orders, moving)

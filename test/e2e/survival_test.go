@@ -127,7 +127,8 @@ func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 	if !strings.Contains(out, "before\nnamespace deleted\nhealed") {
 		t.Errorf("the client printed:\n%s", out)
 	}
-	waitFor(t, "the status to say so", func() bool { return available(get()) })
+	// The primary's Service went with the namespace: mysqld serves those who know its address, and nobody else.
+	waitFor(t, "the status to say that clients have lost their way", func() bool { return lostClients(get()) })
 	if !saysHowToGoOn(get()) {
 		t.Errorf("nobody says how to go on:\n%s", conditions(get()))
 	}
@@ -154,6 +155,11 @@ func invite(t *testing.T) {
 
 func available(c *v1alpha1.MySQLCluster) bool {
 	return meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionAvailable)
+}
+
+func lostClients(c *v1alpha1.MySQLCluster) bool {
+	available := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAvailable)
+	return available != nil && available.Status == metav1.ConditionFalse && available.Reason == v1alpha1.ReasonDeletionProtected
 }
 
 // finish does what the condition says, and waits for the end of the namespace.

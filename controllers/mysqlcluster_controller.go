@@ -99,7 +99,7 @@ func NewMySQLClusterReconciler(ports pass.Ports) *MySQLClusterReconciler {
 	archive := &backups.Archive{Ports: r.Ports, Objects: r.objects}
 	r.restorer = &restore.Restorer{Ports: r.Ports, Objects: r.objects}
 	r.executor = &execute.Executor{Ports: r.Ports, Announcer: announcer, Database: r.mysqlObserver, Archive: archive, Restorer: r.restorer}
-	r.decider = &decide.Decider{Ports: r.Ports, Executor: r.executor}
+	r.decider = decide.New(r.Ports, r.executor)
 	snapshots := &backups.Snapshots{Ports: r.Ports}
 	logins := &podlogin.Logins{Ports: r.Ports, Objects: r.objects, Database: r.mysqlObserver}
 	r.backups = &backups.Backups{Ports: r.Ports, Objects: r.objects, Logins: logins, Archive: archive, Restorer: r.restorer, Snapshots: snapshots}

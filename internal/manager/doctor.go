@@ -78,5 +78,5 @@ func preflightSpec(c *v1alpha1.MySQLCluster, rules policy.Policy, clock clock.Pa
 		Cluster: c, Cache: pass.NewCache(string(c.UID)), Access: pass.Access{Policy: rules}, Desired: desired,
 	}
 	s.Keys.Sign(authority)
-	return (&decide.Decider{Executor: &execute.Executor{}}).PreflightSpec(s)
+	return decide.New(nil, &execute.Executor{}).PreflightSpec(s)
 }

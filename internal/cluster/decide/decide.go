@@ -27,7 +27,13 @@ import (
 // Decider has a plan made of what was observed.
 type Decider struct {
 	*pass.Ports
-	Executor *execute.Executor
+	Executor   *execute.Executor
+	preflights preflights
+}
+
+// New returns a Decider for all clusters.
+func New(ports *pass.Ports, executor *execute.Executor) *Decider {
+	return &Decider{Ports: ports, Executor: executor, preflights: newPreflights()}
 }
 
 // preflightEvery is how often a preflight that found problems is tried again.
@@ -40,13 +46,11 @@ const preflightPause = 2 * time.Second
 // preflightPatience is how long the pass that begins a preflight waits for its answer: most come within it. A later pass takes a later one.
 const preflightPatience = time.Second
 
-// preflightTimeout bounds a whole preflight, of some ten calls.
-const preflightTimeout = time.Minute
-
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	if s.Deleting() {
+		s.Cache.Preflight.Abandon()
 		return nil
 	}
 	if s.Access.Cloud != nil {
@@ -65,9 +69,10 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	return nil
 }
 
-// tryLaunch asks EC2, unless it did, or nothing has to be made.
+// tryLaunch asks EC2, unless it did, or nothing has to be made. What EC2 says when nothing has to be made any more counts for no later launch.
 func (r *Decider) tryLaunch(ctx context.Context, s *pass.Pass) {
 	if !r.somethingToMake(s) {
+		s.Cache.Preflight.Abandon()
 		s.Observed.Launchable = true
 		return
 	}
@@ -139,26 +144,19 @@ func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (s
 	return nil
 }
 
-// beginPreflight begins a preflight beside the passes, and waits a moment for it; not at all while a member does not answer, because what is
-// done about that comes first. The cluster is looked at again when it is over.
+// beginPreflight begins a preflight beside the passes, and waits a moment for it; not at all while others go first or a member does not
+// answer, because what is done about that comes first. The cluster is looked at again when it is over.
 func (r *Decider) beginPreflight(ctx context.Context, s *pass.Pass, key string, spec ec2.PreflightSpec) *pass.PreflightRun {
-	over := make(chan struct{})
-	run := &pass.PreflightRun{Key: key, Over: over}
 	cloud, cluster := s.Access.Cloud, client.ObjectKeyFromObject(s.Cluster)
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), preflightTimeout)
-	go func() {
-		defer cancel()
-		run.Problems, run.Err = cloud.Preflight(own, spec)
-		close(over)
-		r.LookNow(cluster)
-	}()
-	if !s.Cache.Told.FailingSince.IsZero() || s.Cache.Looks.Members.Detector.SomeSilent() {
+	ask := func(ctx context.Context) ([]awsapi.Problem, error) { return cloud.Preflight(ctx, spec) }
+	run, atOnce := r.preflights.begin(ctx, key, ask, func() { r.LookNow(cluster) })
+	if !atOnce || !s.Cache.Told.FailingSince.IsZero() || s.Cache.Looks.Members.Detector.SomeSilent() {
 		return run
 	}
 	patience := time.NewTimer(preflightPatience)
 	defer patience.Stop()
 	select {
-	case <-over:
+	case <-run.Over:
 	case <-patience.C:
 	case <-ctx.Done():
 	}

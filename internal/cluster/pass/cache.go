@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -112,6 +113,16 @@ type PreflightRun struct {
 	Over     <-chan struct{}
 	Problems []awsapi.Problem
 	Err      error
+	// Cancel ends it.
+	Cancel context.CancelFunc
+}
+
+// Abandon ends the preflight that goes on, and forgets an outcome that no pass has taken.
+func (c *preflightCache) Abandon() {
+	if c.Run != nil {
+		c.Run.Cancel()
+		c.Run = nil
+	}
 }
 
 // Clean says whether nothing was found.

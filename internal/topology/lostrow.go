@@ -16,7 +16,7 @@ func (p *failover) restoreRow() bool {
 	if m == nil {
 		return false
 	}
-	what := "the membership row is gone that says who may acknowledge: somebody dropped database nairobi_mysql, or loaded another cluster's dump over it. "
+	what := "the membership row is gone that says who may acknowledge: somebody dropped database nairobi_mysql or columns of its table membership, or loaded another cluster's dump over it. "
 	if v := p.views[m.Name]; m.SQL.Writable {
 		v.Role, v.InService = v1alpha1.RolePrimary, true // clients find it as before
 		what += m.Name + ", the primary, takes writes as before, and writes the row again"

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,11 @@ const (
 	createMembership = `CREATE TABLE IF NOT EXISTS nairobi_mysql.membership (
 		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
 		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, memory JSON NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
+
+	// lacksColumns says whether there is a table of that name in which no row can be written.
+	lacksColumns = `SELECT EXISTS(SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'membership') AND 6 >
+		(SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'membership'
+			AND COLUMN_NAME IN ('id', 'epoch', 'leader', 'voters', 'previous', 'w'))`
 
 	// maxMemberName is the width of the column, in characters.
 	maxMemberName = 64
@@ -40,16 +46,25 @@ func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql
 		if done, err := compareEpoch(present, oldEpoch, row); done || err != nil {
 			return err
 		}
-		if present == nil {
-			if err := createTables(ctx, s); err != nil {
-				return err
-			}
+		err := replaceMembership(ctx, s, present, oldEpoch, row)
+		if number := conn.ServerErrorNumber(err); number != 0 && number != mysql.ErOptionPreventsStatement {
+			return errors.Join(err, conn.ReclaimDatabase(ctx, s)) // the next attempt may succeed
 		}
-		if err := addMemory(ctx, s, row); err != nil {
+		return err
+	})
+}
+
+// replaceMembership writes the row into the table, which it makes as it has to be.
+func replaceMembership(ctx context.Context, s *conn.Session, present *mysql.Membership, oldEpoch uint64, row mysql.Membership) error {
+	if present == nil {
+		if err := createTables(ctx, s); err != nil {
 			return err
 		}
-		return swapMembership(ctx, s, oldEpoch, row, present != nil && len(present.Memory) > 0)
-	})
+	}
+	if err := addMemory(ctx, s, row); err != nil {
+		return err
+	}
+	return swapMembership(ctx, s, oldEpoch, row, present != nil && len(present.Memory) > 0)
 }
 
 // compareEpoch says whether the row is there as wanted, or fails when it is not the one to be replaced.
@@ -68,7 +83,17 @@ func compareEpoch(present *mysql.Membership, oldEpoch uint64, row mysql.Membersh
 	return false, nil
 }
 
+// createTables makes those that are missing, and that of the row again where somebody dropped columns: no row is in it.
 func createTables(ctx context.Context, s *conn.Session) error {
+	var broken bool
+	if err := s.Row(ctx, lacksColumns, nil, &broken); err != nil {
+		return err
+	}
+	if broken {
+		if err := s.Change(ctx, "membership/drop-table", "DROP TABLE nairobi_mysql.membership"); err != nil {
+			return err
+		}
+	}
 	for _, step := range []struct{ op, query string }{
 		{"membership/create-database", conn.CreateDatabase},
 		{"membership/create-heartbeat", conn.CreateHeartbeat},

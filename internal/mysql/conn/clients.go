@@ -36,10 +36,3 @@ func List(ids []uint64) string {
 
 // OfClients is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.
 const OfClients = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + mysql.OperatorUser + "', '" + mysql.ReplicationUser + "', 'system user')"
-
-// CreateHeartbeat makes the table in it that the prober writes to.
-const CreateHeartbeat = `CREATE TABLE IF NOT EXISTS ` + mysql.Database + `.heartbeat (
-	id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CONSTRAINT one_beat CHECK (id = 1)) ENGINE=InnoDB`
-
-// CreateDatabase makes the operator's own database.
-const CreateDatabase = "CREATE DATABASE IF NOT EXISTS " + mysql.Database

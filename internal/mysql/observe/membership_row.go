@@ -10,8 +10,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// ReadMembership reads the membership row. known is false when it could not be read; a missing table, or an empty one,
-// is known to be no row.
+// ReadMembership reads the membership row. known is false when it could not be read; a missing table, or an empty one, or one without the
+// columns, is known to be no row.
 func ReadMembership(ctx context.Context, s *conn.Session) (row *mysql.Membership, known bool) {
 	row = &mysql.Membership{}
 	var voters, previous string
@@ -22,7 +22,7 @@ func ReadMembership(ctx context.Context, s *conn.Session) (row *mysql.Membership
 		err = s.Row(ctx, fields+from, nil, &row.Epoch, &row.Primary, &voters, &previous, &row.W)
 	}
 	switch {
-	case errors.Is(err, sql.ErrNoRows), conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB):
+	case errors.Is(err, sql.ErrNoRows), conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB, mysql.ErBadField):
 		return nil, true
 	case err != nil:
 		return nil, false

@@ -458,20 +458,12 @@ func (b *probe) beat(ctx context.Context, s *conn.Session) (beatFacts, error) {
 		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}
-	if conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB) {
-		return beatFacts{}, errors.Join(err, restoreTable(ctx, s))
+	if number := conn.ServerErrorNumber(err); number != 0 && number != mysql.ErOptionPreventsStatement {
+		return beatFacts{}, errors.Join(err, conn.RestoreHeartbeat(ctx, s)) // the next write goes there
 	}
 	if err != nil || plain {
 		return beatFacts{}, err
 	}
 	id, err := result.LastInsertId()
 	return beatFacts{refusals: uint32(id >> 32), settings: uint32(id)}, err //nolint:gosec // the two halves
-}
-
-// restoreTable makes the table again that somebody dropped: the next write goes there.
-func restoreTable(ctx context.Context, s *conn.Session) error {
-	if err := s.Change(ctx, "probe/create-database", conn.CreateDatabase); err != nil {
-		return err
-	}
-	return s.Change(ctx, "probe/create-table", conn.CreateHeartbeat)
 }

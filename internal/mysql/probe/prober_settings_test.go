@@ -82,14 +82,41 @@ func TestProberDoesWithoutThePlugin(t *testing.T) {
 	mysqltest.Exec(t, db, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
 }
 
-// TestProberMakesItsTableAgain: somebody who tidies up may drop what only the prober writes to.
+// TestProberMakesItsTableAgain: what only the prober writes to is as it was made again, whatever somebody did to it.
 func TestProberMakesItsTableAgain(t *testing.T) {
 	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	db := mysqltest.Root(t, w.Servers[0])
 	p := probe.NewProber(probe.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second})
 	defer p.Close()
 	p.Set("uid", probe.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
 	mysqltest.WaitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() })
-	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[0]), "DROP TABLE nairobi_mysql.heartbeat")
-	since := time.Now()
-	mysqltest.WaitFor(t, "writes succeed again", func() bool { return p.Status("uid").Err == "" && p.Status("uid").LastSuccess.After(since) })
+	const is = `SELECT CONCAT_WS(' ', (SELECT GROUP_CONCAT(COLUMN_NAME, ' ', COLUMN_TYPE, ' ', COLUMN_KEY ORDER BY COLUMN_NAME) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'heartbeat'),
+		(SELECT CONCAT(TABLE_TYPE, CREATE_OPTIONS) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'heartbeat'),
+		(SELECT COUNT(*) FROM information_schema.TABLE_CONSTRAINTS WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'heartbeat'),
+		(SELECT COUNT(*) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = 'nairobi_mysql'),
+		(SELECT OPTIONS FROM information_schema.SCHEMATA_EXTENSIONS WHERE SCHEMA_NAME = 'nairobi_mysql'))`
+	was := mysqltest.Value(t, db, is)
+	// replaced puts another in its place at once: the prober writes all the time.
+	replaced := func(by string) []string {
+		return []string{"CREATE " + by, "RENAME TABLE nairobi_mysql.heartbeat TO nairobi_mysql.former, nairobi_mysql.other TO nairobi_mysql.heartbeat", "DROP TABLE nairobi_mysql.former"}
+	}
+	for name, done := range map[string][]string{
+		"it is dropped":          {"DROP TABLE nairobi_mysql.heartbeat"},
+		"the database is closed": {"ALTER DATABASE nairobi_mysql READ ONLY = 1"},
+		"a column is missing":    {"ALTER TABLE nairobi_mysql.heartbeat DROP COLUMN at"},
+		"a column was added":     {"ALTER TABLE nairobi_mysql.heartbeat ADD COLUMN why TEXT NOT NULL"},
+		"a trigger forbids":      {"CREATE TRIGGER nairobi_mysql.`no``more` BEFORE INSERT ON nairobi_mysql.heartbeat FOR EACH ROW SIGNAL SQLSTATE '45000'"},
+		"it is a view":           replaced("VIEW nairobi_mysql.other AS SELECT 1 AS id, NOW(6) AS at"),
+		"a constraint forbids":   replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CHECK (id > 0), CHECK (id > 1))"),
+		"it is partitioned":      replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL) PARTITION BY LIST (id) (PARTITION p VALUES IN (2))"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, statement := range done {
+				mysqltest.Exec(t, db, statement)
+			}
+			since := time.Now()
+			mysqltest.WaitFor(t, "all is as it was", func() bool { return mysqltest.Value(t, db, is) == was })
+			mysqltest.WaitFor(t, "writes succeed again", func() bool { return p.Status("uid").Err == "" && p.Status("uid").LastSuccess.After(since) })
+		})
+	}
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,6 +15,8 @@ import (
 const (
 	// applyWait bounds the wait for the applier before a change of source. Longer waits are the caller's, in passes.
 	applyWait = 5 * time.Second
+	// receiverWait bounds that before a change of the receiver alone.
+	receiverWait = time.Second
 	// applyStep is how often the wait looks whether the applier still runs.
 	applyStep = time.Second
 	// stopReplicaTimeout, in seconds, lets a STOP REPLICA that hangs behind a local lock (fact 27) return with an error
@@ -109,8 +112,9 @@ func settleChannel(ctx context.Context, s *conn.Session, status *mysql.Replicati
 	return changeSource(ctx, s, status, settled, host, port)
 }
 
-// restoreReceiver sets the options of a receiver whose source stays, while the applier goes on. So the relay log stays, and nothing waits until
-// what was received is applied: all replicas of a cluster may be corrected side by side, and their acknowledgements are away for moments.
+// restoreReceiver sets the options of a receiver whose source stays, once all that it received is applied: with both threads at rest the change
+// would delete the rest, which the member may have acknowledged. It waits for that for receiverWait only, and the receiver goes on until the
+// next attempt: all replicas of a cluster may be corrected side by side, so that commits wait for as long.
 func restoreReceiver(ctx context.Context, s *conn.Session) error {
 	var asSet bool
 	if err := s.Row(ctx, "SELECT "+observe.ReceivingDiffers+" = ''", nil, &asSet); err != nil || asSet {
@@ -119,9 +123,12 @@ func restoreReceiver(ctx context.Context, s *conn.Session) error {
 	if err := stopIOThread(ctx, s); err != nil {
 		return err
 	}
-	// With both threads at rest the change would delete the relay log.
-	if status, err := observe.ReplicationStatus(ctx, s); err != nil || status == nil || !status.SQLRunning {
-		return err
+	status, err := observe.ReplicationStatus(ctx, s)
+	if err == nil && status != nil {
+		err = waitApplied(ctx, s, status.Retrieved, receiverWait)
+	}
+	if err != nil {
+		return errors.Join(err, s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD"+ofOurs))
 	}
 	return s.Change(ctx, "replicate/receiver-options", "CHANGE REPLICATION SOURCE TO "+observe.ReceivingOptions+ofOurs)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -82,14 +81,14 @@ func Config(endpoint string) aws.Config {
 		BaseEndpoint:     aws.String(endpoint),
 		Credentials:      credentials.NewStaticCredentialsProvider(iam.AdministratorKeyID, SecretAccessKey, ""),
 		RetryMaxAttempts: 1,
+		HTTPClient:       sender,
 	}
 }
 
 // Seed makes the network, the lab's image and the public parameters, or finds
-// them when an earlier call made them. The SDK repeats a call whose connection
-// was cut, as it does for every other client.
+// them when an earlier call made them.
 func (s *Server) Seed(ctx context.Context) (Seeded, error) {
-	client := ec2.NewFromConfig(s.Config(), func(o *ec2.Options) { o.RetryMaxAttempts = retry.DefaultMaxAttempts })
+	client := ec2.NewFromConfig(s.Config())
 	seeded := Seeded{Subnets: map[string]string{}, SSMParameter: LabParameter}
 	found, err := client.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{
 		Filters: []types.Filter{{Name: aws.String("tag:Name"), Values: []string{seedName}}},

@@ -1,6 +1,9 @@
 package observe
 
 import (
+	"os"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -67,5 +71,76 @@ func TestSecurityGroupsAreASet(t *testing.T) {
 		if order := row.spec.Spec.AWS.SecurityGroupIDs; name == "the same order" && order[0] != "sg-2" {
 			t.Errorf("the spec's own list was sorted: %v", order)
 		}
+	}
+}
+
+// elsewhere are the fields of spec.aws that are no parameter of an instance, and where they are used.
+var elsewhere = map[string]string{
+	"Region":                 "the region of every call; it cannot be changed",
+	"SubnetIDs":              "the placement of new members",
+	"ClientCIDRs":            "rules of the cluster's security group",
+	"ClientSecurityGroupIDs": "rules of the cluster's security group",
+	"CredentialsSecretRef":   "the operator's access to the account",
+	"RoleARN":                "the operator's access to the account",
+}
+
+// TestEveryFieldOfAWSIsUsed: a field of spec.aws is a parameter of a launch, or of the template whose change replaces instances, or is used
+// elsewhere. What replaces instances is in the row of docs/operations.md that says so.
+func TestEveryFieldOfAWSIsUsed(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^[|] `spec.version`, .*$").FindString(string(text))
+	launched := func(aws v1alpha1.AWSSpec) (Template, ec2.LaunchSpec) {
+		c := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}, Spec: v1alpha1.MySQLClusterSpec{AWS: aws}}
+		s := &pass.Pass{Cluster: c, Cache: pass.NewCache("uid")}
+		s.SetRecords(topology.ClusterRecord{})
+		spec := LaunchSpec(s, topology.LaunchInstance{Member: "orders-0"})
+		spec.TemplateHash = ""
+		return TemplateOf(c), spec
+	}
+	template, spec := launched(v1alpha1.AWSSpec{})
+	for field := range reflect.TypeFor[v1alpha1.AWSSpec]().Fields() {
+		var aws v1alpha1.AWSSpec
+		set(reflect.ValueOf(&aws).Elem().FieldByIndex(field.Index))
+		changedTemplate, changedSpec := launched(aws)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		replaces := !reflect.DeepEqual(template, changedTemplate)
+		used := replaces || !reflect.DeepEqual(spec, changedSpec)
+		if reason := elsewhere[field.Name]; used == (reason != "") {
+			t.Errorf("spec.aws.%s: used by a launch or the template: %t; elsewhere: %q. Fill it in in LaunchSpec or TemplateOf, or name it in elsewhere", name, used, reason)
+		}
+		if named := strings.Contains(row, "`aws."+name+"`"); named != replaces {
+			t.Errorf("spec.aws.%s: a change of it replaces instances: %t; docs/operations.md says so: %t", name, replaces, named)
+		}
+	}
+}
+
+// set gives a value, and all that is in it, something else than nothing.
+func set(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		set(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			set(v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		set(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		set(key)
+		set(value)
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("other")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(7)
 	}
 }

@@ -72,7 +72,7 @@ func TestTheArchivesVolumeGrows(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsNotReadyIsReplaced: Kubernetes' controller of StatefulSets does that with Parallel alone. A set of before gets it, and
+// TestAPodThatIsNotReadyIsReplaced: Kubernetes' controller of StatefulSets does that with Parallel alone. A set of an earlier operator gets it, and
 // its claim stays with its pod.
 func TestAPodThatIsNotReadyIsReplaced(t *testing.T) {
 	a := newAnnals(t)
@@ -96,7 +96,7 @@ func TestAPodThatIsNotReadyIsReplaced(t *testing.T) {
 	}
 	a.pass()
 	if set := a.set(); set.DeletionTimestamp.IsZero() || len(set.Finalizers) != 1 || set.Finalizers[0] != metav1.FinalizerOrphanDependents {
-		t.Errorf("the StatefulSet of before, or what it owned, is %+v", set.ObjectMeta)
+		t.Errorf("the earlier StatefulSet, or what it owned, is %+v", set.ObjectMeta)
 	}
 	a.collect()
 	a.pass()

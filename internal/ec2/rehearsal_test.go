@@ -145,7 +145,7 @@ func TestOneThrottledDryRunKeepsNoOtherFromItsAnswer(t *testing.T) {
 	l.fault(proxy.Throttle("GetConsoleOutput"))
 	known := l.soon(func(Rehearsal) bool {
 		l.pass(rehearseAgain)
-		return len(rehearse().Problems) == 0 // also where that of before was still under way
+		return len(rehearse().Problems) == 0 // also where the one before it was still under way
 	})
 	if known.Unanswered == "" {
 		t.Errorf("it shows %+v", known)

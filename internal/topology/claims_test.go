@@ -67,7 +67,7 @@ func TestClaimsAreFound(t *testing.T) {
 	}
 }
 
-// TestClaimsAreAGap: who claims transactions is told of, loses its vote and is never promoted, also when it is away or the claim is found
+// TestClaimsAreAGap: who claims transactions is reported, loses its vote and is never promoted, also when it is away or the claim is found
 // without a primary. What it acknowledged is uncovered.
 func TestClaimsAreAGap(t *testing.T) {
 	claim := func(s *scene) { s.member(1).Claimed = gtid.MustParse(uuidOf(0) + ":11-12") }

@@ -42,7 +42,7 @@ type CommitHistory struct {
 	pastCause
 }
 
-// pastCause is the exposure of before.
+// pastCause is why commits were uncovered last, until enough voters hold them.
 type pastCause struct {
 	past   Cause // see Exposure.Past
 	fenced bool

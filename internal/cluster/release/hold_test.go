@@ -80,7 +80,7 @@ func TestASecretThatCannotBeReleasedHoldsNothingUp(t *testing.T) {
 			t.Errorf("the pass ends: %v", err)
 		}
 		if said := len(s.Result.InTheWay) > 0; said != refuses {
-			t.Errorf("status is told: %v", s.Result.InTheWay)
+			t.Errorf("status says: %v", s.Result.InTheWay)
 		}
 		held = s.Records().Held
 		return held

@@ -142,5 +142,7 @@ func set(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(7)
+	default:
+		panic("a field of spec.aws has the kind " + v.Kind().String() + ", of which this test has no value")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/patternmatcher"
+	"github.com/moby/patternmatcher/ignorefile"
 	"github.com/operator-framework/api/pkg/manifests"
 	"github.com/operator-framework/api/pkg/validation"
 	"github.com/operator-framework/api/pkg/validation/errors"
@@ -298,5 +301,47 @@ func TestCatalogHasThisBundle(t *testing.T) {
 	}
 	if !edges[csv.Name+" replaces "+csv.Spec.Replaces] {
 		t.Errorf("the channel's edges %v are not what %s says of itself: replaces %q", edges, csv.Name, csv.Spec.Replaces)
+	}
+}
+
+// TestImagesGetWhatTheyAreBuiltFrom: every file of this module that goes into a binary passes .dockerignore. No image is built here.
+func TestImagesGetWhatTheyAreBuiltFrom(t *testing.T) {
+	file, err := os.Open(filepath.Join(root, ".dockerignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	patterns, err := ignorefile.ReadAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored, err := patternmatcher.New(patterns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", `{{if and .Module .Module.Main}}{{$p := .}}{{range .GoFiles}}{{$p.Dir}}/{{.}}
+{{end}}{{range .EmbedFiles}}{{$p.Dir}}/{{.}}
+{{end}}{{end}}`, ".", "./cmd/exporter", "./test/scorecard")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	above, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := strings.Fields(string(out))
+	if len(files) < 300 {
+		t.Fatalf("go list names %d files", len(files))
+	}
+	for _, file := range files {
+		name, err := filepath.Rel(above, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := ignored.MatchesOrParentMatches(name); err != nil || out {
+			t.Errorf("%s does not get to the image's build: %v", name, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ LABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1
 LABEL operators.operatorframework.io.bundle.manifests.v1=manifests/
 LABEL operators.operatorframework.io.bundle.metadata.v1=metadata/
 LABEL operators.operatorframework.io.bundle.package.v1=nairobi-mysql-operator
+LABEL com.redhat.openshift.versions=v4.20
 LABEL operators.operatorframework.io.bundle.channels.v1=candidate-v0
 LABEL operators.operatorframework.io.bundle.channel.default.v1=candidate-v0
 LABEL operators.operatorframework.io.metrics.mediatype.v1=metrics+v1

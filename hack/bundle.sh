@@ -15,6 +15,8 @@ readonly package=nairobi-mysql-operator
 readonly csv=bundle/manifests/$package.clusterserviceversion.yaml
 # Before 1.0 there is one channel, for the curious; fast-v1 and stable-v1 come with what their names promise.
 readonly channels=candidate-v0
+# The first OpenShift that has Kubernetes 1.33, which the CSV asks for as minKubeVersion, and those after it.
+readonly openshift=v4.20
 
 cd "$(dirname "$0")/.."
 sdk=$(hack/tool.sh operator-sdk)
@@ -35,6 +37,10 @@ rm "$work/bundle/manifests/nairobi-mysql-webhook-service_v1_service.yaml"
 # Which operator-sdk it was is no property of the bundle.
 sed -i '/operators.operatorframework.io.metrics.builder/d; /operators.operatorframework.io\/builder/d' \
   "$work/bundle.Dockerfile" "$work/bundle/metadata/annotations.yaml" "$work/$csv"
+
+# From minKubeVersion on. The pipeline of OpenShift's catalog refuses a bundle that names the one without the other.
+sed -i "/bundle.package.v1/a\\  com.redhat.openshift.versions: $openshift" "$work/bundle/metadata/annotations.yaml"
+sed -i "/bundle.package.v1/a LABEL com.redhat.openshift.versions=$openshift" "$work/bundle.Dockerfile"
 
 go run ./hack/csv -bundle "$work/bundle" -icon config/manifests/icon.svg -version "$version" \
   -replaces "${replaces:+$package.v$replaces}"

@@ -5,6 +5,7 @@ package bundle_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -301,6 +302,33 @@ func TestCatalogHasThisBundle(t *testing.T) {
 	}
 	if !edges[csv.Name+" replaces "+csv.Spec.Replaces] {
 		t.Errorf("the channel's edges %v are not what %s says of itself: replaces %q", edges, csv.Name, csv.Spec.Replaces)
+	}
+}
+
+// TestOpenShiftVersionsFitKubernetes: OpenShift 4.N has Kubernetes 1.(N+13), and its catalog's pipeline refuses a bundle that names a
+// minKubeVersion and no version of OpenShift.
+func TestOpenShiftVersionsFitKubernetes(t *testing.T) {
+	csv := bundle(t).CSV
+	var kubernetes, openshift int
+	if _, err := fmt.Sscanf(csv.Spec.MinKubeVersion, "1.%d.0", &kubernetes); err != nil {
+		t.Fatalf("minKubeVersion is %q: %v", csv.Spec.MinKubeVersion, err)
+	}
+	for file, form := range map[string]string{
+		"bundle/metadata/annotations.yaml": "com.redhat.openshift.versions: v4.%d", "bundle.Dockerfile": "LABEL com.redhat.openshift.versions=v4.%d",
+	} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix, _, _ := strings.Cut(form, "v4")
+		i := strings.Index(string(text), prefix)
+		if i < 0 {
+			t.Errorf("%s has no line %q", file, form)
+			continue
+		}
+		if _, err := fmt.Sscanf(string(text[i:]), form, &openshift); err != nil || openshift+13 != kubernetes {
+			t.Errorf("%s names OpenShift 4.%d (%v) beside Kubernetes 1.%d", file, openshift, err, kubernetes)
+		}
 	}
 }
 

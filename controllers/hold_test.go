@@ -312,3 +312,27 @@ func TestReleasedIsNotBelievedOfOneWithCredentials(t *testing.T) {
 	w.drive(w.newOperator(nil), patience, w.gone)
 	w.nothing(0)
 }
+
+// TestReleasedOfAnotherClusterIsNotBelieved: the annotation came with a manifest that was read from a cluster which was going. Its own
+// Secret is not there: what it has in EC2 is left to nobody.
+func TestReleasedOfAnotherClusterIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	w := newHolder(t)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationReleased, "7d1c3e4f-0123-4567-89ab-0123456789ab")
+		c.Spec.AWS.CredentialsSecretRef.Name = "missing"
+	})
+	must(t, w.client.Delete(t.Context(), w.cluster))
+	for range 10 {
+		_, _ = w.pass(o)
+		w.wait(time.Second)
+	}
+	if w.gone() {
+		t.Error("the cluster is gone, and its instances run on")
+	}
+	w.secret("missing", homeKeys())
+	w.drive(o, patience, w.gone)
+	w.nothing(0)
+}

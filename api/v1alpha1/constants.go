@@ -46,7 +46,7 @@ const (
 	// the password of Secret <cluster>-app, unlock it and grant it the database.
 	AnnotationTakeOverAccount = Prefix + "take-over-account"
 	// AnnotationReleased is set by the operator on a cluster that is being deleted and has nothing left in EC2, before it lets go of
-	// the Secret with the credentials. It counts only when that Secret is gone.
+	// the Secret with the credentials: the cluster's UID. It counts only when that Secret is gone.
 	AnnotationReleased = Prefix + "released"
 	// AnnotationServiceAccount is set by the operator on its lease and names the ServiceAccount that it runs as, in the lease's namespace.
 	AnnotationServiceAccount = Prefix + "service-account"

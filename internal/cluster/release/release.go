@@ -167,21 +167,21 @@ const AbandonPatience = 5 * time.Minute
 // recordReleased notes on the cluster that only Secrets, records and the finalizer are left to be let go. The Secret with the
 // credentials may vanish with our finalizer on it, and without them nobody can ask EC2 a second time.
 func (r *Releaser) recordReleased(ctx context.Context, s *pass.Pass) error {
-	if _, noted := s.Cluster.Annotations[v1alpha1.AnnotationReleased]; noted {
+	if Released(s) {
 		return nil
 	}
 	before := s.Cluster.DeepCopy()
-	metav1.SetMetaDataAnnotation(&s.Cluster.ObjectMeta, v1alpha1.AnnotationReleased, "true")
+	metav1.SetMetaDataAnnotation(&s.Cluster.ObjectMeta, v1alpha1.AnnotationReleased, string(s.Cluster.UID))
 	if err := r.Client.Patch(ctx, s.Cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("note that nothing is left in EC2: %w", err)
 	}
 	return nil
 }
 
-// Released says whether a cluster that is to go had nothing left in EC2 when its credentials were let go.
+// Released says whether a cluster that is to go had nothing left in EC2 when its credentials were let go. The annotation may have come
+// with a manifest that was read from another cluster, and says nothing of this one then.
 func Released(s *pass.Pass) bool {
-	_, noted := s.Cluster.Annotations[v1alpha1.AnnotationReleased]
-	return noted && s.Deleting()
+	return s.Cluster.Annotations[v1alpha1.AnnotationReleased] == string(s.Cluster.UID) && s.Deleting()
 }
 
 // RemoveFinalizers removes the operator's finalizers from the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret

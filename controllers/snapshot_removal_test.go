@@ -202,6 +202,11 @@ func TestASnapshotThatStaysNeedsNoCloud(t *testing.T) {
 	g.until("deleted", v1alpha1.BackupCompleted)
 	g.retained("half")
 	g.look(shows("pending", "40%"))
+	for name, want := range map[string]bool{"kept": false, "deleted": true, "half": true} {
+		if b := g.supervise(name); controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) != want {
+			t.Errorf("%s is held by %v, so that it outlives the operator for ever: want %t", name, b.Finalizers, want)
+		}
+	}
 	for _, name := range []string{"kept", "deleted", "half"} {
 		must(t, kube.Delete(t.Context(), g.backup(name)))
 		g.look(func(s *pass.Pass) { s.Observed.CloudReachable = false })

@@ -120,9 +120,13 @@ func (r *Supervisor) prunes(ctx context.Context, b, old *v1alpha1.MySQLBackup) (
 	return len(living) > 0 && living[0] == b.Spec.Schedule && !slices.Contains(living, old.Spec.Schedule), nil
 }
 
-// held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none.
+// held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none. A complete snapshot that
+// is to stay needs nobody: such objects outlive their cluster and the operator.
 func held(b *v1alpha1.MySQLBackup) bool {
-	return b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Spec.Method == v1alpha1.BackupMethodSnapshot
+	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
+		return true
+	}
+	return b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.Status.Phase != v1alpha1.BackupCompleted
 }
 
 // finalizerWrong says whether the finalizer is not as the deletion policy wants it.
@@ -188,9 +192,6 @@ func whereabouts(b *v1alpha1.MySQLBackup) string {
 func (r *Supervisor) removeData(ctx context.Context, b *v1alpha1.MySQLBackup) (again time.Duration, left string, err error) {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
 		return r.remove(ctx, b)
-	}
-	if b.Spec.DeletionPolicy != v1alpha1.BackupDeletionDelete && b.Status.Phase == v1alpha1.BackupCompleted {
-		return 0, "", nil // it is kept, for which nobody needs to ask EC2
 	}
 	cluster, err := r.cluster(ctx, b)
 	switch {

@@ -10,17 +10,23 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -424,5 +430,53 @@ func TestOneScheduleHoldsNoOtherUp(t *testing.T) {
 	}
 	for _, name := range []string{"orders-hourly", "orders-verify"} {
 		must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &batchv1.CronJob{}))
+	}
+}
+
+// TestBackupPodsHaveNothingOfAStranger: the image of a cluster's backup pods is in its spec, so that they would give whoever edits the
+// cluster the rights of an account, and the content of a Secret, that happen to have the name of theirs.
+func TestBackupPodsHaveNothingOfAStranger(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]func(namespace string) client.Object{
+		"an account": func(namespace string) client.Object {
+			return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders-backup"}}
+		},
+		"a Secret": func(namespace string) client.Object {
+			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders-backup-tls"}, StringData: map[string]string{"tls.key": "a stranger's"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+				backedUp(c)
+				c.Spec.Backup.BinlogArchive = nil // which has it on
+			})
+			o := w.newOperator(nil)
+			o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
+			foreign := of(w.cluster.Namespace)
+			must(t, kube.Create(t.Context(), foreign))
+			s := w.seen(o)
+			for what, err := range map[string]error{"schedules": o.backups.EnsureSchedules(t.Context(), s), "archive": o.backups.Archive.Ensure(t.Context(), s)} {
+				if p := engine.AsProblem(err); p == nil || p.Reason != v1alpha1.ReasonForeignResource || !strings.Contains(p.Message, foreign.GetName()+" exists") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			for _, list := range []client.ObjectList{&batchv1.CronJobList{}, &appsv1.StatefulSetList{}} {
+				must(t, kube.List(t.Context(), list, client.InNamespace(w.cluster.Namespace)))
+				if n := meta.LenList(list); n != 0 {
+					t.Errorf("there are %d of %T", n, list)
+				}
+			}
+			b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "now"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "orders"}}
+			must(t, kube.Create(t.Context(), b))
+			r := &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: w.clock, Images: o.Images}
+			for range 3 {
+				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+				must(t, err)
+			}
+			must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(b), b))
+			if b.Status.Phase != v1alpha1.BackupPending || !strings.Contains(b.Status.Message, foreign.GetName()+" exists") {
+				t.Errorf("the backup is %+v", b.Status)
+			}
+		})
 	}
 }

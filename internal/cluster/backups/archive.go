@@ -16,6 +16,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -45,6 +46,9 @@ func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
 	}
 	if s.Recovering() {
 		return nil // the pods' identity is that of the restore until then, and a pod keeps the one that it began with
+	}
+	if err := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS); err != nil {
+		return err
 	}
 	report := resources.ArchiveReport(s.Cluster)
 	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {

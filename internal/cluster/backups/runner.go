@@ -15,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
@@ -108,6 +109,9 @@ func (r *Supervisor) start(ctx context.Context, b *v1alpha1.MySQLBackup, cluster
 
 // makeJob makes a Job of a backup, after none was found.
 func (r *Supervisor) makeJob(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster, name, command string, t task.Task) error {
+	if err := objects.OwnsForPods(ctx, r.Client, r.Reader, cluster, resources.NamesOf(cluster.Name).BackupTLS); err != nil {
+		return err
+	}
 	own, err := r.Images.Operator()
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/podlogin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
@@ -67,6 +68,9 @@ func (r *Backups) ensureBackup(ctx context.Context, s *pass.Pass) {
 // EnsureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
 func (r *Backups) EnsureSchedules(ctx context.Context, s *pass.Pass) error {
 	spec := s.Cluster.Spec.Backup
+	if err := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS); err != nil {
+		return err
+	}
 	images, err := r.Objects.PodImages(s.Cluster, spec.Image)
 	if err != nil {
 		return err

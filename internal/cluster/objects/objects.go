@@ -84,17 +84,21 @@ func (r *Objects) Apply(ctx context.Context, s *pass.Pass, ac runtime.ApplyConfi
 // carries the operator's label. What it does not show may be somebody else's, which an apply would make ours: of that the
 // metadata are read past it.
 func (r *Objects) Find(ctx context.Context, s *pass.Pass, name string, current client.Object) (kind string, exists bool, err error) {
-	gvk, err := apiutil.GVKForObject(current, r.Client.Scheme())
+	return find(ctx, r.Client, r.Reader, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, current)
+}
+
+func find(ctx context.Context, cached client.Client, past client.Reader, key client.ObjectKey, current client.Object) (kind string, exists bool, err error) {
+	gvk, err := apiutil.GVKForObject(current, cached.Scheme())
 	if err != nil {
 		return "", false, err
 	}
-	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, current)
+	err = cached.Get(ctx, key, current)
 	if !apierrors.IsNotFound(err) {
 		return gvk.Kind, err == nil, err
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err = r.Reader.List(ctx, list, client.InNamespace(s.Cluster.Namespace), client.MatchingFields{metav1.ObjectNameField: name})
+	err = past.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
 	if err != nil || len(list.Items) == 0 {
 		return gvk.Kind, false, err
 	}
@@ -150,6 +154,22 @@ func (r *Objects) AppCredentials(s *pass.Pass) resources.AppCredentials {
 		Username: s.Cluster.Spec.Database.OwnerName(), Password: s.Keys.Password,
 		Database: s.Cluster.Spec.Database.Name, CAPEM: s.Keys.Root.CertificatePEM(), Type: s.Keys.PasswordSecret,
 	}
+}
+
+// OwnsForPods returns a problem when the account that a cluster's backup pods run as, or the Secret that they are given, is somebody
+// else's. Their image is in the spec, so that whoever may edit a cluster would get the rights of the one and the content of the other.
+func OwnsForPods(ctx context.Context, cached client.Client, past client.Reader, c *v1alpha1.MySQLCluster, secret string) error {
+	for name, obj := range map[string]client.Object{resources.NamesOf(c.Name).BackupAccount: &corev1.ServiceAccount{}, secret: &corev1.Secret{}} {
+		kind, exists, err := find(ctx, cached, past, client.ObjectKey{Namespace: c.Namespace, Name: name}, obj)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read %s %s: %w", kind, name, err)
+		case exists && !pass.OwnedBy(obj, c):
+			return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: fmt.Sprintf(
+				"%s %s exists and does not belong to this cluster, so that no pod of its backups may have it; rename or delete it", kind, name)}
+		}
+	}
+	return nil
 }
 
 // DropFinalizer lets an object go.

@@ -33,6 +33,10 @@ func values() []valueRule {
 			words: "must be at least 2M, as a number of bytes or with K, M or G: CLONE, by which members get their data, refuses less",
 		},
 		{
+			names: "binlog_expire_logs_seconds", like: `0|3[6-9][0-9]{2}|[4-9][0-9]{3}|[1-9][0-9]{4,}`,
+			words: "must be at least 3600 (an hour), or 0 for never: a replica that is copied or restarted needs the binary logs of that time from the primary, and so does the archive",
+		},
+		{
 			names: "event_scheduler", like: `[oO][nN]|[oO][fF][fF]|0|1`,
 			words: "must be ON or OFF: MySQL takes DISABLED only when it starts, and not from what is set while it runs",
 		},

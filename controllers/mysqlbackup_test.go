@@ -817,6 +817,24 @@ func TestPrunedBackupsGo(t *testing.T) {
 	}
 }
 
+// TestForeignConditionsHoldNothingUp: somebody has filled the list of conditions, which holds 8.
+func TestForeignConditionsHoldNothingUp(t *testing.T) {
+	s := newShelf(t)
+	s.put("full", func(b *v1alpha1.MySQLBackup) { b.Spec.Method = v1alpha1.BackupMethodSnapshot })
+	s.report("full", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase = v1alpha1.BackupPending
+		for i := range 8 {
+			st.Conditions = append(st.Conditions, metav1.Condition{Type: fmt.Sprint("Foreign", i), Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.NewTime(s.clock.Now())})
+		}
+	})
+	s.later(13 * time.Minute)
+	b := s.look("full")
+	wantFailed(t, b, v1alpha1.BackupReasonStalled)
+	if len(b.Status.Conditions) != 2 {
+		t.Errorf("the conditions are %+v", b.Status.Conditions)
+	}
+}
+
 // TestALongMessageKeepsNoBackupFromFailing: what was said before is as long as a message may be, and is said again.
 func TestALongMessageKeepsNoBackupFromFailing(t *testing.T) {
 	s := newShelf(t)

@@ -185,6 +185,17 @@ const (
 	ConditionCloudReachable = "CloudReachable"
 )
 
+var (
+	// ClusterConditions are the types of the conditions of a MySQLCluster. The operator removes conditions of other types: they would
+	// take the room of its own, because a status holds a limited number of conditions.
+	ClusterConditions = []string{
+		ConditionAvailable, ConditionReady, ConditionReconciling, ConditionStalled, ConditionProgressing, ConditionDegraded,
+		ConditionArchiveHealthy, ConditionBackupHealthy, ConditionRecovered, ConditionCloudReachable,
+	}
+	// BackupConditions are the same of a MySQLBackup.
+	BackupConditions = []string{ConditionReady, ConditionStalled}
+)
+
 // Reasons of conditions and events.
 const (
 	ReasonReconciling       = "Reconciling"

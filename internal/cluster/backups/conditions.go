@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
 
 // setConditions derives the conditions from the phase and the last verification. As kstatus reads them, a backup that failed or that a
@@ -16,6 +17,7 @@ import (
 func setConditions(b *v1alpha1.MySQLBackup) {
 	st := &b.Status
 	st.ObservedGeneration = b.Generation
+	st.Conditions = pass.KeepTypes(st.Conditions, v1alpha1.BackupConditions) // backup pods may write others
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&st.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: b.Generation})
 	}

@@ -2,6 +2,7 @@ package backups
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,31 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
+
+// TestForeignConditionsOfABackupAreRemoved: a status holds 8 conditions, and the API server refuses one with more.
+func TestForeignConditionsOfABackupAreRemoved(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly"}}
+	b.Status.Phase = v1alpha1.BackupCompleted
+	for i := range 8 {
+		b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: fmt.Sprint("Foreign", i), Status: metav1.ConditionTrue, Reason: "Test"})
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b).Build()
+	r := &Supervisor{Client: c, Reader: c, Clock: clock.RealClock{}}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)}); err != nil {
+		t.Fatal(err)
+	}
+	var now v1alpha1.MySQLBackup
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &now); err != nil {
+		t.Fatal(err)
+	}
+	if len(now.Status.Conditions) != 1 || now.Status.Conditions[0].Type != v1alpha1.ConditionReady {
+		t.Errorf("the conditions are %+v", now.Status.Conditions)
+	}
+}
 
 // TestConflictIsNoFailure: a pod reports while its backup is looked at. The look is repeated, and nothing counts as an error.
 func TestConflictIsNoFailure(t *testing.T) {

@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -10,6 +12,11 @@ import (
 
 // Conditions sets conditions of a cluster for its present generation.
 type Conditions struct{ Cluster *v1alpha1.MySQLCluster }
+
+// KeepTypes returns the conditions of the given types, and removes all others from the list.
+func KeepTypes(conditions []metav1.Condition, types []string) []metav1.Condition {
+	return slices.DeleteFunc(conditions, func(c metav1.Condition) bool { return !slices.Contains(types, c.Type) })
+}
 
 // longestMessage is how long the message of a metav1.Condition may be.
 const longestMessage = 32768

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,46 @@ mysqlcluster_problem{cluster="orders",namespace="shop",reason="No`+map[bool]stri
 	}
 	if n, err := testutil.GatherAndCount(registry, "mysqlcluster_members"); err != nil || n == 0 {
 		t.Errorf("%d figures of members are left of the plan, %v", n, err)
+	}
+}
+
+// TestForeignConditionsAreRemoved: a status holds 64 conditions, and the API server refuses one with more.
+func TestForeignConditionsAreRemoved(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &v1alpha1.MySQLCluster{}
+	cluster.Namespace, cluster.Name = "shop", "orders"
+	for i := range 64 {
+		cluster.Status.Conditions = append(cluster.Status.Conditions, metav1.Condition{Type: fmt.Sprint("Foreign", i), Status: metav1.ConditionTrue, Reason: "Test"})
+	}
+	kube := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(cluster).WithObjects(cluster).Build()
+	prober := probe.NewProber(probe.ProberOptions{})
+	defer prober.Close()
+	ports := &pass.Ports{
+		Client: kube, Clock: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0)),
+		Prober: prober, Events: events.NewFakeRecorder(9), Metrics: metrics.New(prometheus.NewRegistry()),
+	}
+	r := &Reporter{Ports: ports, Announcer: &announce.Announcer{Ports: ports}, Backups: &backups.Backups{Ports: ports, Archive: &backups.Archive{Ports: ports}}}
+	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: pass.NewCache("")}
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(cluster), s.Cluster); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Conclude(t.Context(), s, nil); err != nil {
+		t.Fatal(err)
+	}
+	var now v1alpha1.MySQLCluster
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(cluster), &now); err != nil {
+		t.Fatal(err)
+	}
+	if len(now.Status.Conditions) == 0 {
+		t.Error("there are no conditions")
+	}
+	for _, c := range now.Status.Conditions {
+		if !slices.Contains(v1alpha1.ClusterConditions, c.Type) {
+			t.Errorf("%s stays", c.Type)
+		}
 	}
 }
 

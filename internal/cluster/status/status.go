@@ -120,6 +120,7 @@ func (r *Reporter) Project(s *pass.Pass, failure *engine.Problem) (recheck time.
 		st.Phase = v1alpha1.PhaseProvisioning
 	}
 	r.projectCost(s)
+	st.Conditions = pass.KeepTypes(st.Conditions, v1alpha1.ClusterConditions)
 	c := pass.Conditions{Cluster: s.Cluster}
 	problems := problems(s, failure)
 	r.setCloudReachable(s, c)

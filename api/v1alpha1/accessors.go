@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -254,6 +255,11 @@ func (b *BackupSpec) EffectiveFailedHistory() int {
 		return DefaultFailedHistory
 	}
 	return int(*b.FailedHistoryLimit)
+}
+
+// Prunes says whether a schedule of the spec applies its retention to backups that a schedule of this name and method made.
+func (b *BackupSpec) Prunes(schedule string, method BackupMethod) bool {
+	return b != nil && slices.ContainsFunc(b.Schedules, func(s BackupSchedule) bool { return s.Name == schedule && s.Method == method })
 }
 
 // EffectiveStallTimeout is how long a backup may make no progress before it is failed.

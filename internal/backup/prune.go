@@ -93,18 +93,18 @@ type Pruning struct {
 	// Schedule is the schedule, a backup of which has just succeeded.
 	Schedule string
 	Retention
-	// Living are the cluster's schedules of dumps, for the one that also applies its retention to what others left: a schedule that was
-	// renamed, removed, or takes snapshots by now, or no schedule at all for a base of the archive.
-	Living []string
+	// Bases is true for the one schedule that also deletes the archive's bases that were taken while the cluster had no schedule of dumps.
+	Bases bool
 	// Required is what a backup must hold to be a base of the archive; nil without an archive.
 	Required *gtid.Set
 	Now      time.Time
 }
 
 // Surplus lists what the retention of a schedule no longer keeps, the newest first. A base of the archive takes nobody's place: it goes
-// once it is older than all that the schedule keeps, and so does what another schedule left, and what a verification refuted. Whatever the retention says, three
-// good backups of the cluster stay: the newest, the newest that was verified, and the newest that is a base of the archive. A damaged one
-// counts for nothing and is left alone, so that a person can look at it.
+// once it is older than all that the schedule keeps, and so does what a verification refuted. What another schedule made stays, also when
+// that schedule was renamed or removed: somebody may have meant to keep it for longer. Whatever the retention says, three good backups of
+// the cluster stay: the newest, the newest that was verified, and the newest that is a base of the archive. A damaged one counts for
+// nothing and is left alone, so that a person can look at it.
 func (p Place) Surplus(ctx context.Context, pruning Pruning) ([]Surplus, error) {
 	if pruning.Schedule == "" {
 		return nil, nil
@@ -123,7 +123,7 @@ func (p Place) Surplus(ctx context.Context, pruning Pruning) ([]Surplus, error) 
 		if !pruning.owns(b.Manifest) {
 			continue
 		}
-		counts := b.Standing.Good() && !b.Manifest.Base && b.Manifest.Schedule == pruning.Schedule
+		counts := b.Standing.Good() && !b.Manifest.Base
 		if counts {
 			kept++
 		}
@@ -136,7 +136,7 @@ func (p Place) Surplus(ctx context.Context, pruning Pruning) ([]Surplus, error) 
 
 // owns says whether a backup is the schedule's to delete.
 func (p Pruning) owns(m Manifest) bool {
-	return m.Schedule == p.Schedule || len(p.Living) > 0 && (m.Schedule != "" || m.Base) && !slices.Contains(p.Living, m.Schedule)
+	return m.Schedule == p.Schedule || p.Bases && m.Base && m.Schedule == ""
 }
 
 func (p Pruning) tooOld(m Manifest) bool { return p.MaxAge > 0 && p.Now.Sub(m.CompletedAt) > p.MaxAge }

@@ -256,24 +256,26 @@ func TestRetentionKeepsTheArchivesBase(t *testing.T) {
 	}
 }
 
-// TestOneScheduleAdoptsWhatOthersLeft: dumps of a schedule that was renamed, and a base of none, go once they are older than all that it
-// keeps, and take none of its places.
-func TestOneScheduleAdoptsWhatOthersLeft(t *testing.T) {
+// TestNoScheduleAdoptsWhatAnotherMade: a schedule may keep its dumps for longer than those that are left when it is renamed or removed, and
+// so may it a base. A base that no schedule owns goes with one schedule, and takes none of its places.
+func TestNoScheduleAdoptsWhatAnotherMade(t *testing.T) {
 	p := shelf(t)
 	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	for i, m := range []Manifest{{Schedule: "daily"}, {Schedule: "old"}, {Schedule: "daily"}, {Schedule: "old"}, {Base: true}, {Schedule: "weekly"}, {}} {
+	for i, m := range []Manifest{{Schedule: "daily"}, {Schedule: "old"}, {Schedule: "daily"}, {Schedule: "old"}, {Base: true}, {Schedule: "old", Base: true}, {Schedule: "weekly"}, {}} {
 		m.Backup, m.CompletedAt = fmt.Sprintf("b%d", i), at.AddDate(0, 0, -i)
 		must(t, p.WriteManifest(t.Context(), FolderOf(m.CompletedAt, m.Backup), m))
 	}
-	for want, living := range map[string][]string{"": nil, "b3 b4": {"daily", "weekly"}} {
-		surplus, err := p.Surplus(t.Context(), Pruning{Schedule: "daily", Retention: Retention{Count: 2}, Living: living, Now: at})
-		must(t, err)
-		var names []string
-		for _, s := range surplus {
-			names = append(names, s.Backup)
-		}
-		if got := strings.Join(names, " "); got != want {
-			t.Errorf("surplus are %q, not %q", got, want)
+	for want, bases := range map[string]bool{"": false, "b4": true} {
+		for _, r := range []Retention{{Count: 2}, {MaxAge: 60 * time.Hour}} {
+			surplus, err := p.Surplus(t.Context(), Pruning{Schedule: "daily", Retention: r, Bases: bases, Now: at})
+			must(t, err)
+			var names []string
+			for _, s := range surplus {
+				names = append(names, s.Backup)
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%+v: surplus are %q, not %q", r, got, want)
+			}
 		}
 	}
 }

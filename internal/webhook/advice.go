@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -116,6 +117,23 @@ func upkeep(cluster *v1alpha1.MySQLCluster) []string {
 		warnings = append(warnings, err.Error())
 	}
 	return warnings
+}
+
+// retired warns of schedules that an update removes, renames or gives another method: no retention deletes their backups any more.
+func retired(before, after *v1alpha1.MySQLCluster) admission.Warnings {
+	if before.Spec.Backup == nil {
+		return nil
+	}
+	var names []string
+	for _, schedule := range before.Spec.Backup.Schedules {
+		if !after.Spec.Backup.Prunes(schedule.Name, schedule.Method) {
+			names = append(names, schedule.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return admission.Warnings{"backup.schedules: the backups that " + strings.Join(names, ", ") + " made so far stay until you delete them: the new spec has no schedule of that name and method, whose retention would apply"}
 }
 
 func marks(cluster *v1alpha1.MySQLCluster) []string {

@@ -50,7 +50,8 @@ func (v *Validator) ValidateUpdate(ctx context.Context, before, after *v1alpha1.
 		return now, nil
 	}
 	said, _ := v.ValidateCreate(ctx, before)
-	return slices.DeleteFunc(now, func(warning string) bool { return slices.Contains(said, warning) }), nil
+	now = slices.DeleteFunc(now, func(warning string) bool { return slices.Contains(said, warning) })
+	return append(now, retired(before, after)...), nil
 }
 
 // ValidateDelete refuses to delete a protected cluster and says how to go on.

@@ -136,6 +136,33 @@ func TestUpdateWarnsOfWhatIsNew(t *testing.T) {
 	}
 }
 
+// TestUpdateWarnsOfBackupsThatNoScheduleDeletes: one that is renamed, removed or given another method leaves its backups to a person.
+func TestUpdateWarnsOfBackupsThatNoScheduleDeletes(t *testing.T) {
+	scheduled := func(schedules ...v1alpha1.BackupSchedule) *v1alpha1.MySQLCluster {
+		return quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup = &v1alpha1.BackupSpec{Schedules: schedules} })
+	}
+	of := func(name string, method v1alpha1.BackupMethod) v1alpha1.BackupSchedule {
+		return v1alpha1.BackupSchedule{Name: name, Cron: "0 * * * *", Method: method}
+	}
+	hourly, monthly := of("hourly", v1alpha1.BackupMethodDump), of("monthly", v1alpha1.BackupMethodDump)
+	for name, r := range map[string]struct {
+		before, after *v1alpha1.MySQLCluster
+		want          string
+	}{
+		"a new one":      {scheduled(hourly), scheduled(monthly, hourly), ""},
+		"the first one":  {quiet(), scheduled(hourly), ""},
+		"renamed":        {scheduled(hourly, monthly), scheduled(hourly, of("month", v1alpha1.BackupMethodDump)), "that monthly made"},
+		"removed":        {scheduled(hourly, monthly), scheduled(hourly), "that monthly made"},
+		"converted":      {scheduled(hourly, monthly), scheduled(of("hourly", v1alpha1.BackupMethodSnapshot), monthly), "that hourly made"},
+		"no backup left": {scheduled(hourly, monthly), quiet(), "that hourly, monthly made"},
+	} {
+		warnings, err := new(webhook.Validator).ValidateUpdate(t.Context(), r.before, r.after)
+		if err != nil || strings.Contains(strings.Join(warnings, "\n"), "stay until you delete them") != (r.want != "") || !strings.Contains(strings.Join(warnings, "\n"), r.want) {
+			t.Errorf("%s: %q, %v", name, warnings, err)
+		}
+	}
+}
+
 func TestDelete(t *testing.T) {
 	validator := &webhook.Validator{}
 	_, err := validator.ValidateDelete(t.Context(), quiet())

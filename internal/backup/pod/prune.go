@@ -96,7 +96,7 @@ func (w *worker) recordVerdict(ctx context.Context, folder string) error {
 // surplus lists what the schedule no longer keeps.
 func (a *attempt) surplus(ctx context.Context) ([]backup.Surplus, error) {
 	w := a.w
-	pruning := backup.Pruning{Schedule: a.b.Spec.Schedule, Retention: backup.Retention{Count: w.task.Keep, MaxAge: w.task.KeepFor}, Living: w.task.Living, Now: w.clock.Now()}
+	pruning := backup.Pruning{Schedule: a.b.Spec.Schedule, Retention: backup.Retention{Count: w.task.Keep, MaxAge: w.task.KeepFor}, Bases: w.task.Bases, Now: w.clock.Now()}
 	required, archived, err := archive.Folder{Place: w.place}.Required(ctx)
 	if err != nil {
 		return nil, err

@@ -106,8 +106,8 @@ type ArchiveBase struct {
 type Retention struct {
 	Keep    int           `json:"keep,omitempty"`
 	KeepFor time.Duration `json:"keepFor,omitempty"`
-	// Living are the cluster's schedules of dumps, where the retention is also that of what no schedule owns any more.
-	Living []string `json:"living,omitempty"`
+	// Bases is true where the retention is also that of the archive's bases that no schedule owns.
+	Bases bool `json:"bases,omitempty"`
 }
 
 // Recovery is what a restore has to know.

@@ -109,17 +109,13 @@ func (r *Archive) ensureBase(ctx context.Context, s *pass.Pass) error {
 	if slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return mayBeBase(&b, report, now) }) {
 		return nil
 	}
-	keeper := ""
-	if living := dumpSchedules(s.Cluster); len(living) > 0 {
-		keeper = living[0]
-	}
 	b := &v1alpha1.MySQLBackup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Cluster.Namespace, Name: s.Cluster.Name + baseInfix + now.UTC().Format(baseTime),
 			Labels: resources.Labels(s.Cluster, resources.ComponentArchive),
 		},
 		Spec: v1alpha1.MySQLBackupSpec{
-			ClusterName: s.Cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain, Schedule: keeper,
+			ClusterName: s.Cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain, Schedule: basesPruner(s.Cluster),
 		},
 	}
 	if err := r.Client.Create(ctx, b, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -3,7 +3,6 @@ package backups
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -103,21 +102,20 @@ func (r *Supervisor) dropPruned(ctx context.Context, b *v1alpha1.MySQLBackup) er
 	return nil
 }
 
-// prunes says whether the retention of a backup's schedule may delete another backup, whatever a status says: what the same schedule of the
-// same cluster made, and for the first schedule of dumps what no schedule owns any more.
+// prunes says whether the retention of a dump's schedule may delete another backup, whatever a status says: dumps that the same schedule of
+// the same cluster made, and for the first schedule of dumps the archive's bases that no schedule owns.
 func (r *Supervisor) prunes(ctx context.Context, b, old *v1alpha1.MySQLBackup) (bool, error) {
-	if old.Spec.ClusterName != b.Spec.ClusterName || b.Spec.Schedule == "" || old.Name == b.Name {
+	if old.Spec.ClusterName != b.Spec.ClusterName || b.Spec.Schedule == "" || old.Name == b.Name || old.Spec.Method != v1alpha1.BackupMethodDump {
 		return false, nil
 	}
 	if old.Spec.Schedule == b.Spec.Schedule {
 		return true, nil
 	}
 	cluster, err := r.cluster(ctx, b)
-	if err != nil || cluster == nil || old.Spec.Method != v1alpha1.BackupMethodDump || old.Spec.Schedule == "" && !isBase(old) {
+	if err != nil || cluster == nil || old.Spec.Schedule != "" || !isBase(old) {
 		return false, err
 	}
-	living := dumpSchedules(cluster)
-	return len(living) > 0 && living[0] == b.Spec.Schedule && !slices.Contains(living, old.Spec.Schedule), nil
+	return basesPruner(cluster) == b.Spec.Schedule, nil
 }
 
 // held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none. A complete snapshot that

@@ -156,23 +156,22 @@ func scheduleTask(c *v1alpha1.MySQLCluster, s v1alpha1.BackupSchedule) task.Task
 	if s.Retention.MaxAge != nil {
 		t.KeepFor = s.Retention.MaxAge.Duration
 	}
-	if living := dumpSchedules(c); len(living) > 0 && living[0] == s.Name {
-		t.Living = living
-	}
+	t.Bases = basesPruner(c) == s.Name
 	return t
 }
 
-// dumpSchedules are the names of a cluster's schedules of dumps. The first also prunes what no schedule owns any more.
-func dumpSchedules(c *v1alpha1.MySQLCluster) (names []string) {
+// basesPruner returns the name of the schedule whose retention deletes the archive's bases: the first one of dumps, "" without one. A base
+// that was taken under a schedule is that schedule's alone.
+func basesPruner(c *v1alpha1.MySQLCluster) string {
 	if c.Spec.Backup == nil {
-		return nil
+		return ""
 	}
 	for _, s := range c.Spec.Backup.Schedules {
 		if s.Method == v1alpha1.BackupMethodDump {
-			names = append(names, s.Name)
+			return s.Name
 		}
 	}
-	return names
+	return ""
 }
 
 // dropSchedules deletes the CronJobs of schedules that are no longer in the spec. Their backups stay.

@@ -252,7 +252,9 @@ func (r *Snapshots) pruneSnapshots(ctx context.Context, s *pass.Pass) error {
 	}
 	var errs error
 	for _, schedule := range s.Cluster.Spec.Backup.Schedules {
-		errs = errors.Join(errs, r.pruneSchedule(ctx, s, schedule))
+		if schedule.Method == v1alpha1.BackupMethodSnapshot {
+			errs = errors.Join(errs, r.pruneSchedule(ctx, s, schedule))
+		}
 	}
 	return errs
 }

@@ -106,7 +106,7 @@ func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.C
 	case summary.LastGood != "":
 		message := "the newest backup is " + summary.LastGood
 		if names := unpruned(s); len(names) > 0 {
-			message += fmt.Sprintf("; no schedule prunes %d backups any more, as %s: delete those that you do not need", len(names), strings.Join(names[:min(len(names), namedAtMost)], ", "))
+			message += fmt.Sprintf("; backups that belong to no schedule any more stay (%d, such as %s); to delete one with its data, set its spec.deletionPolicy to Delete and delete it", len(names), strings.Join(names[:min(len(names), namedAtMost)], ", "))
 		}
 		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, message
 	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
@@ -118,24 +118,14 @@ func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.C
 // namedAtMost is how many backups a message names.
 const namedAtMost = 3
 
-// unpruned names what schedules made that are no longer in the spec, and whose retention nobody applies.
+// unpruned names what schedules made that were removed, renamed or given another method since. It stays until a person deletes it.
 func unpruned(s *pass.Pass) (names []string) {
 	for _, b := range s.Backup.All {
-		if b.Spec.Schedule != "" && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() && !hasPruner(s.Cluster, &b) {
+		if b.Spec.Schedule != "" && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() && !s.Cluster.Spec.Backup.Prunes(b.Spec.Schedule, b.Spec.Method) {
 			names = append(names, b.Name)
 		}
 	}
 	return names
-}
-
-// hasPruner says whether a schedule of the spec applies its retention to a backup.
-func hasPruner(c *v1alpha1.MySQLCluster, b *v1alpha1.MySQLBackup) bool {
-	if b.Spec.Method == v1alpha1.BackupMethodDump {
-		return len(dumpSchedules(c)) > 0
-	}
-	return slices.ContainsFunc(c.Spec.Backup.Schedules, func(s v1alpha1.BackupSchedule) bool {
-		return s.Name == b.Spec.Schedule && s.Method == v1alpha1.BackupMethodSnapshot
-	})
 }
 
 // projectUnread tells of backups that were not read in this pass what is known without: in a namespace that goes there are no more.

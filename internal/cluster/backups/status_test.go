@@ -44,15 +44,15 @@ func TestALoadThatFailedUnderAnOlderOperatorRefutesNothing(t *testing.T) {
 	}
 }
 
-// TestWhatNoSchedulePrunesIsNamed: dumps go with the first schedule of dumps that is left, so that they are named only without one.
+// TestWhatNoSchedulePrunesIsNamed: what a schedule made that was renamed, removed or given another method since stays.
 func TestWhatNoSchedulePrunesIsNamed(t *testing.T) {
 	daily, hourly := v1alpha1.BackupSchedule{Name: "daily", Method: v1alpha1.BackupMethodDump}, v1alpha1.BackupSchedule{Name: "hourly", Method: v1alpha1.BackupMethodSnapshot}
 	for want, row := range map[string]struct {
 		schedules []v1alpha1.BackupSchedule
 		backups   []v1alpha1.MySQLBackup
 	}{
-		"":    {[]v1alpha1.BackupSchedule{daily, hourly}, []v1alpha1.MySQLBackup{completed("a", "former", v1alpha1.BackupMethodDump), completed("b", "hourly", v1alpha1.BackupMethodSnapshot), completed("c", "", v1alpha1.BackupMethodSnapshot)}},
-		"a b": {[]v1alpha1.BackupSchedule{hourly}, []v1alpha1.MySQLBackup{completed("a", "former", v1alpha1.BackupMethodDump), completed("b", "hourly", v1alpha1.BackupMethodDump)}},
+		"":    {[]v1alpha1.BackupSchedule{daily, hourly}, []v1alpha1.MySQLBackup{completed("a", "daily", v1alpha1.BackupMethodDump), completed("b", "hourly", v1alpha1.BackupMethodSnapshot), completed("c", "", v1alpha1.BackupMethodSnapshot)}},
+		"a b": {[]v1alpha1.BackupSchedule{daily, hourly}, []v1alpha1.MySQLBackup{completed("a", "former", v1alpha1.BackupMethodDump), completed("b", "hourly", v1alpha1.BackupMethodDump)}},
 		"s":   {[]v1alpha1.BackupSchedule{daily}, []v1alpha1.MySQLBackup{completed("s", "hourly", v1alpha1.BackupMethodSnapshot)}},
 	} {
 		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{Spec: v1alpha1.MySQLClusterSpec{Backup: &v1alpha1.BackupSpec{Schedules: row.schedules}}}, Backup: pass.Backups{All: row.backups}}

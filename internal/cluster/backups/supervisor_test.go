@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // TestForeignConditionsOfABackupAreRemoved: a status holds 8 conditions, and the API server refuses one with more.
@@ -39,6 +40,49 @@ func TestForeignConditionsOfABackupAreRemoved(t *testing.T) {
 	}
 	if len(now.Status.Conditions) != 1 || now.Status.Conditions[0].Type != v1alpha1.ConditionReady {
 		t.Errorf("the conditions are %+v", now.Status.Conditions)
+	}
+}
+
+// TestPrunesWhatItsScheduleMade, and for the first schedule of dumps the archive's bases that no schedule owns.
+func TestPrunesWhatItsScheduleMade(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
+	cluster.Spec.Backup = &v1alpha1.BackupSpec{Schedules: []v1alpha1.BackupSchedule{
+		{Name: "often", Method: v1alpha1.BackupMethodSnapshot}, {Name: "hourly", Method: v1alpha1.BackupMethodDump}, {Name: "daily", Method: v1alpha1.BackupMethodDump},
+	}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster).Build()
+	r := &Supervisor{Client: c, Reader: c, Clock: clock.RealClock{}}
+	made := func(name, schedule string, method v1alpha1.BackupMethod, base bool) *v1alpha1.MySQLBackup {
+		b := completed(name, schedule, method)
+		b.Namespace, b.Spec.ClusterName = "shop", "orders"
+		if base {
+			b.Labels = map[string]string{v1alpha1.LabelComponent: resources.ComponentArchive}
+		}
+		return &b
+	}
+	for name, row := range map[string]struct {
+		by   string
+		old  *v1alpha1.MySQLBackup
+		want bool
+	}{
+		"its own":                             {"hourly", made("old", "hourly", v1alpha1.BackupMethodDump, false), true},
+		"its own base":                        {"hourly", made("old", "hourly", v1alpha1.BackupMethodDump, true), true},
+		"itself":                              {"hourly", made("new", "hourly", v1alpha1.BackupMethodDump, false), false},
+		"a snapshot, which it took before":    {"hourly", made("old", "hourly", v1alpha1.BackupMethodSnapshot, false), false},
+		"another schedule's":                  {"hourly", made("old", "daily", v1alpha1.BackupMethodDump, false), false},
+		"a former schedule's":                 {"hourly", made("old", "monthly", v1alpha1.BackupMethodDump, false), false},
+		"a former schedule's base":            {"hourly", made("old", "monthly", v1alpha1.BackupMethodDump, true), false},
+		"a dump of one that snapshots by now": {"hourly", made("old", "often", v1alpha1.BackupMethodDump, false), false},
+		"a person's":                          {"hourly", made("old", "", v1alpha1.BackupMethodDump, false), false},
+		"a base of no schedule":               {"hourly", made("old", "", v1alpha1.BackupMethodDump, true), true},
+		"a base of no schedule, for another":  {"daily", made("old", "", v1alpha1.BackupMethodDump, true), false},
+	} {
+		if got, err := r.prunes(t.Context(), made("new", row.by, v1alpha1.BackupMethodDump, false), row.old); err != nil || got != row.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
 }
 

@@ -8,9 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -206,9 +203,8 @@ func TestAPauseOfBackups(t *testing.T) {
 	paused("a day later", false, false)
 }
 
-// TestASnapshotThatSomebodyDeletedIsNoGoodBackup, and that is told until the schedule has another; nothing is concluded from an
-// inventory that may not show it yet, nor while EC2 does not answer.
-func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
+// TestABackupThatVanishedIsNoGoodBackup, and BackupHealthy says so until the schedule has another.
+func TestABackupThatVanishedIsNoGoodBackup(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	b := func(name string, age time.Duration) v1alpha1.MySQLBackup {
@@ -216,41 +212,37 @@ func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
 		return v1alpha1.MySQLBackup{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: at},
 			Spec:       v1alpha1.MySQLBackupSpec{Schedule: "hourly", Method: v1alpha1.BackupMethodSnapshot},
-			Status:     v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, CompletedAt: &at, SnapshotID: "snap-" + name},
+			Status:     v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, CompletedAt: &at, BackupSnapshot: v1alpha1.BackupSnapshot{SnapshotID: "snap-" + name}},
 		}
+	}
+	gone := func(b v1alpha1.MySQLBackup) v1alpha1.MySQLBackup {
+		b.Status.VanishedAt = &metav1.Time{Time: noon}
+		return b
 	}
 	former := func(b v1alpha1.MySQLBackup) v1alpha1.MySQLBackup {
 		b.Spec.Schedule = "former"
 		return b
 	}
+	newest, old := b("new", time.Hour), b("old", 2*time.Hour)
 	for name, c := range map[string]struct {
 		backups []v1alpha1.MySQLBackup // the newest first
-		shown   []string
 		away    bool
 		want    string
 		good    string
-		old     time.Duration // how long ago EC2 answered the list of snapshots
 	}{
-		"both are there":       {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new", "old"}, false, "True/BackupSucceeded", "new", 0},
-		"the newest is gone":   {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"old"}, false, "False/BackupVanished", "old", 0},
-		"all are gone":         {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, nil, false, "False/BackupVanished", "", 0},
-		"of no schedule":       {[]v1alpha1.MySQLBackup{former(b("old", 2*time.Hour))}, nil, false, "False/BackupVanished", "", 0},
-		"an older one is gone": {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new"}, false, "True/BackupSucceeded", "new", 0},
-		"EC2 does not answer":  {[]v1alpha1.MySQLBackup{b("new", time.Hour)}, nil, true, "True/BackupSucceeded", "new", 0},
-		"not shown yet":        {[]v1alpha1.MySQLBackup{b("new", time.Minute)}, nil, false, "True/BackupSucceeded", "new", 0},
-		"the list is older":    {[]v1alpha1.MySQLBackup{b("new", time.Hour)}, nil, false, "True/BackupSucceeded", "new", time.Hour},
+		"both are there":              {[]v1alpha1.MySQLBackup{newest, old}, false, "True/BackupSucceeded", "new"},
+		"the newest is gone":          {[]v1alpha1.MySQLBackup{gone(newest), old}, false, "False/BackupVanished", "old"},
+		"all are gone":                {[]v1alpha1.MySQLBackup{gone(newest), gone(old)}, false, "False/BackupVanished", ""},
+		"of no schedule":              {[]v1alpha1.MySQLBackup{gone(former(old))}, false, "False/BackupVanished", ""},
+		"an older one is gone":        {[]v1alpha1.MySQLBackup{newest, gone(old)}, false, "True/BackupSucceeded", "new"},
+		"gone, and EC2 is away since": {[]v1alpha1.MySQLBackup{gone(newest), old}, true, "False/BackupVanished", "old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewMySQLClusterReconciler(pass.Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: metrics.New(prometheus.NewRegistry())})
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
 			s := &pass.Pass{Cluster: cluster, Backup: pass.Backups{Known: true, All: c.backups}}
-			s.Seen.Inventory.Taken, s.Seen.Inventory.SnapshotsTaken, s.Observed.CloudReachable = noon, noon.Add(-c.old), !c.away
-			for _, shown := range c.shown {
-				s.Seen.Inventory.Snapshots = append(s.Seen.Inventory.Snapshots, inventory.Snapshot{
-					ID: "snap-" + shown, State: inventory.SnapshotCompleted, Tags: map[string]string{awsapi.TagPurpose: pass.BackupPurpose + shown},
-				})
-			}
+			s.Observed.CloudReachable = !c.away
 			r.backups.ProjectBackups(s, pass.Conditions{Cluster: cluster})
 			got := cluster.Status.Conditions[0]
 			if text := string(got.Status) + "/" + got.Reason; text != c.want || cluster.Status.Backup.LastGood != c.good {

@@ -172,7 +172,7 @@ func backupName(e *estate, c *v1alpha1.MySQLCluster, change func(*v1alpha1.MySQL
 	must(e.t, kube.Create(e.t.Context(), b))
 	_, err := e.account.api.CreateTags(e.t.Context(), &awsec2.CreateTagsInput{Resources: []string{e.snapshot}, Tags: []types.Tag{{Key: aws.String(awsapi.TagPurpose), Value: aws.String(pass.PurposeOf(b))}}})
 	must(e.t, err)
-	b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Version: "9.7.3", ClusterUID: "gone", SnapshotID: e.snapshot}
+	b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Version: "9.7.3", ClusterUID: "gone", BackupSnapshot: v1alpha1.BackupSnapshot{SnapshotID: e.snapshot}}
 	if change != nil {
 		change(b)
 	}

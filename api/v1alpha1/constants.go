@@ -272,7 +272,7 @@ const (
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonBackupFailed: the newest backup failed.
 	ReasonBackupFailed = "BackupFailed"
-	// ReasonBackupVanished: the newest backup of a schedule was a good snapshot, and EC2 has it no more.
+	// ReasonBackupVanished: a MySQLBackup is a snapshot that was completed, and EC2 has it no more; of a cluster, the newest of a schedule is.
 	ReasonBackupVanished = "BackupVanished"
 	// ReasonBackupOverdue: a schedule has had no good backup for longer than it promises.
 	ReasonBackupOverdue = "BackupOverdue"

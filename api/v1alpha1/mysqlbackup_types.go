@@ -67,7 +67,8 @@ type MySQLBackupStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions follow from the phase: Ready is True once the backup is completed; Stalled is there, and True, once it has failed.
+	// Conditions follow from what is below: Ready is True while the backup can be restored, as far as is known; Stalled is there, and True,
+	// once it has failed, its data have vanished or a verification refuted it.
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:XValidation:rule="self.all(c, string(c.lastTransitionTime).size() == 20)",message="lastTransitionTime must be a moment in UTC to the second; for example 2026-01-02T03:04:05Z"
 	// +optional
@@ -175,15 +176,7 @@ type MySQLBackupStatus struct {
 	// +optional
 	Destination *BackupDestination `json:"destination,omitempty"`
 
-	// SnapshotID of the EBS snapshot.
-	// +kubebuilder:validation:MaxLength=64
-	// +optional
-	SnapshotID string `json:"snapshotID,omitempty"`
-
-	// Archive of a snapshot is where the cluster's binary logs were archived when it was taken: from there a restore of the snapshot
-	// goes on to a point in time.
-	// +optional
-	Archive *ArchiveSource `json:"archive,omitempty"`
+	BackupSnapshot `json:",inline"`
 
 	// VerifiedAt is when it was last restored to try it and found whole.
 	// +kubebuilder:validation:Type=string
@@ -216,6 +209,26 @@ type BinlogCoordinates struct {
 	BinlogPosition int64 `json:"binlogPosition,omitempty"`
 }
 
+// BackupSnapshot is what is known of the EBS snapshot of a backup whose method is Snapshot.
+type BackupSnapshot struct {
+	// SnapshotID of the EBS snapshot.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	SnapshotID string `json:"snapshotID,omitempty"`
+
+	// Archive of a snapshot is where the cluster's binary logs were archived when it was taken: from there a restore of the snapshot
+	// goes on to a point in time.
+	// +optional
+	Archive *ArchiveSource `json:"archive,omitempty"`
+
+	// VanishedAt is since when EC2 has not shown the snapshot of a completed backup: it was deleted, or lost its tags. It is unset once EC2
+	// shows the snapshot again, and stays as it is after the cluster is gone.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
+	// +optional
+	VanishedAt *metav1.Time `json:"vanishedAt,omitempty"`
+}
+
 // BackupProgress is how far a running backup is.
 type BackupProgress struct {
 	// Bytes that were read until then.
@@ -245,13 +258,14 @@ type BackupProgress struct {
 // +kubebuilder:printcolumn:name=Cluster,type=string,JSONPath=`.spec.clusterName`,description="What is backed up"
 // +kubebuilder:printcolumn:name=Method,type=string,JSONPath=`.spec.method`,description="Dump or Snapshot"
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="How far it is"
-// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether it is complete and no verification has refuted it"
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether it is complete, its data are there and no verification has refuted it"
 // +kubebuilder:printcolumn:name=Size,type=string,JSONPath=`.status.size`,description="How much is stored"
 // +kubebuilder:printcolumn:name=Duration,type=string,JSONPath=`.status.duration`,description="How long it took"
 // +kubebuilder:printcolumn:name=Verified,type=date,JSONPath=`.status.verifiedAt`,description="When it was last restored and found whole"
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Member,type=string,JSONPath=`.status.member`,priority=1,description="The member that was backed up"
 // +kubebuilder:printcolumn:name=Location,type=string,JSONPath=`.status.location`,priority=1,description="Where it is"
+// +kubebuilder:printcolumn:name=Reason,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is Ready or not"
 // +kubebuilder:printcolumn:name=Message,type=string,JSONPath=`.status.message`,priority=1,description="What is being done, or why it failed"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters: a Job's labels and a folder carry it"
 
@@ -284,8 +298,39 @@ func (b *MySQLBackup) Done() bool {
 	return b.Status.Phase == BackupCompleted || b.Status.Phase == BackupFailed
 }
 
-// Good says whether the backup is complete, and no verification has found that it is not what was backed up.
-func (b *MySQLBackup) Good() bool { return b.Status.Phase == BackupCompleted && !b.Refuted() }
+// BackupStanding is what a MySQLBackup is worth.
+type BackupStanding int
+
+const (
+	// StandingUnfinished: it has not ended yet.
+	StandingUnfinished BackupStanding = iota
+	// StandingFailed: it ended without a backup.
+	StandingFailed
+	// StandingVanished: it was completed, and its data are gone.
+	StandingVanished
+	// StandingRefuted: it is complete, and the last verification found that it does not restore, or is not what was backed up.
+	StandingRefuted
+	// StandingGood: it is complete, and nothing is known against it.
+	StandingGood
+)
+
+// Standing says what the backup is worth, as its status has it. Whatever counts on backups goes by it.
+func (b *MySQLBackup) Standing() BackupStanding {
+	switch {
+	case b.Status.Phase == BackupFailed:
+		return StandingFailed
+	case b.Status.Phase != BackupCompleted:
+		return StandingUnfinished
+	case b.Status.VanishedAt != nil:
+		return StandingVanished
+	case b.Refuted():
+		return StandingRefuted
+	}
+	return StandingGood
+}
+
+// Good says whether to count on the backup.
+func (b *MySQLBackup) Good() bool { return b.Standing() == StandingGood }
 
 // refuting are the reasons of a failed verification that show that the backup does not restore.
 var refuting = []string{BackupReasonDamaged, BackupReasonDiffers, BackupReasonLoadRejected, BackupReasonNotFound}
@@ -298,7 +343,7 @@ func (b *MySQLBackup) Refuted() bool {
 
 // BackupSummary is what backups there are of a cluster.
 type BackupSummary struct {
-	// LastGood is the newest completed MySQLBackup that no verification found damaged, and LastGoodAt when it was taken.
+	// LastGood is the newest completed MySQLBackup whose data are there and that no verification found damaged.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	LastGood string `json:"lastGood,omitempty"`

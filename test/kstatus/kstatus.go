@@ -128,7 +128,7 @@ func backup(o *v1alpha1.MySQLBackup, is status.Status) string {
 		switch ready.Reason {
 		case string(v1alpha1.BackupCompleted):
 			want = status.CurrentStatus
-		case string(v1alpha1.BackupFailed), v1alpha1.ReasonVerificationFailed:
+		case string(v1alpha1.BackupFailed), v1alpha1.ReasonBackupVanished, v1alpha1.ReasonVerificationFailed:
 			want = status.FailedStatus
 		}
 	}

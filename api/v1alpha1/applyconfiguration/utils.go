@@ -26,6 +26,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BackupProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupSchedule"):
 		return &apiv1alpha1.BackupScheduleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupSnapshot"):
+		return &apiv1alpha1.BackupSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupSpec"):
 		return &apiv1alpha1.BackupSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupSummary"):

@@ -194,7 +194,7 @@ func summarise(backups []v1alpha1.MySQLBackup) *v1alpha1.BackupSummary {
 		b := &backups[i]
 		switch {
 		case !ended(b):
-		case b.Status.Phase == v1alpha1.BackupFailed && summary.LastFailed == "":
+		case b.Standing() == v1alpha1.StandingFailed && summary.LastFailed == "":
 			summary.LastFailed, summary.LastFailedAt = b.Name, b.Status.CompletedAt
 		case b.Good() && summary.LastGood == "":
 			summary.LastGood, summary.LastGoodAt = b.Name, b.Status.CompletedAt

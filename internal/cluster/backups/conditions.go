@@ -12,8 +12,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
 
-// setConditions derives the conditions from the phase and the last verification. As kstatus reads them, a backup that failed or that a
-// verification refuted has failed, and any other but a completed one is under way.
+// setConditions derives the conditions from what the backup is worth. As kstatus reads them, a backup that failed, vanished or was refuted has
+// failed, and one that has not ended is under way.
 func setConditions(b *v1alpha1.MySQLBackup) {
 	st := &b.Status
 	st.ObservedGeneration = b.Generation
@@ -25,19 +25,24 @@ func setConditions(b *v1alpha1.MySQLBackup) {
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
 		set(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, why)
 	}
-	switch {
-	case st.Phase == v1alpha1.BackupFailed:
+	switch b.Standing() {
+	case v1alpha1.StandingFailed:
 		bad(string(st.Phase), "the backup failed", st.Reason+": "+st.Message)
 		return
-	case b.Refuted():
+	case v1alpha1.StandingVanished:
+		bad(v1alpha1.ReasonBackupVanished, vanishedMessage(b), vanishedMessage(b))
+		return
+	case v1alpha1.StandingRefuted:
 		bad(v1alpha1.ReasonVerificationFailed, "a verification found that the backup does not restore as it was taken", verdictOf(st.Verification))
 		return
-	case st.Phase != v1alpha1.BackupCompleted:
+	case v1alpha1.StandingUnfinished:
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, string(cmp.Or(st.Phase, v1alpha1.BackupPending)), "the backup is not complete yet")
-	case st.Verification != nil && st.Verification.Result == v1alpha1.VerificationFailed:
-		set(v1alpha1.ConditionReady, metav1.ConditionTrue, string(st.Phase), "the backup is complete; its last verification failed, which does not show damage: "+verdictOf(st.Verification))
-	default:
-		set(v1alpha1.ConditionReady, metav1.ConditionTrue, string(st.Phase), "the backup is complete, and can be restored")
+	case v1alpha1.StandingGood:
+		message := "the backup is complete, and can be restored"
+		if v := st.Verification; v != nil && v.Result == v1alpha1.VerificationFailed {
+			message = "the backup is complete; its last verification failed, which does not show damage: " + verdictOf(v)
+		}
+		set(v1alpha1.ConditionReady, metav1.ConditionTrue, string(st.Phase), message)
 	}
 	meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionStalled)
 }
@@ -45,4 +50,10 @@ func setConditions(b *v1alpha1.MySQLBackup) {
 // verdictOf says what a verification that failed found, and when.
 func verdictOf(v *v1alpha1.VerificationStatus) string {
 	return fmt.Sprintf("%s: %s (verified at %s)", v.Reason, v.Message, v.At.UTC().Format(time.RFC3339))
+}
+
+// vanishedMessage says what of a backup is gone, and what to do.
+func vanishedMessage(b *v1alpha1.MySQLBackup) string {
+	return fmt.Sprintf("EC2 shows no snapshot %s of this backup since %s: it was deleted, or lost its tags. Restore it from EC2's Recycle Bin, restore its tags, or delete this MySQLBackup",
+		b.Status.SnapshotID, b.Status.VanishedAt.UTC().Format(time.RFC3339))
 }

@@ -27,8 +27,6 @@ const (
 	statusGTIDs = 16384
 	// SnapshotLook is how often a snapshot is asked for that EC2 still copies.
 	SnapshotLook = 15 * time.Second
-	// snapshotShown is how long after its completion a snapshot may be missing in EC2's lists before it is taken for gone.
-	snapshotShown = 10 * time.Minute
 	// SnapshotsAtOnce is how many snapshots of a cluster are under way side by side, so that many MySQLBackups made at once use
 	// up nothing that other clusters of the account need. EBS takes five at once of one volume.
 	SnapshotsAtOnce = 2
@@ -66,6 +64,7 @@ func (r *Snapshots) Advance(ctx context.Context, s *pass.Pass) {
 		case completedAfterAll(s, b):
 			err = r.snapshot(ctx, s, b)
 		case b.Done() || GivenUp(b):
+			err = r.recordVanished(ctx, s, b)
 		case begun(s, b):
 			err = r.snapshot(ctx, s, b)
 		case underWay < SnapshotsAtOnce:

@@ -34,7 +34,7 @@ func (r *Backups) ProjectBackups(s *pass.Pass, c pass.Conditions) {
 		projectUnread(s, c)
 		return
 	}
-	summary := summarise(slices.DeleteFunc(slices.Clone(s.Backup.All), func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }))
+	summary := summarise(s.Backup.All)
 	r.projectPause(s, summary)
 	if st.Backup != nil && !s.Backup.ArchiveRead && s.Cluster.Archives() {
 		summary.FirstRecoverablePoint = st.Backup.FirstRecoverablePoint
@@ -90,7 +90,7 @@ func (r *Backups) judge(s *pass.Pass, summary *v1alpha1.BackupSummary, verified 
 
 // judgeFailed says what is wrong with a backup that failed, or has vanished since.
 func judgeFailed(failed *v1alpha1.MySQLBackup) (status metav1.ConditionStatus, reason, message string) {
-	if failed.Status.Phase == v1alpha1.BackupCompleted {
+	if failed.Standing() == v1alpha1.StandingVanished {
 		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished,
 			fmt.Sprintf("EC2 has no snapshot for %s any more, which was completed as %s: it was deleted, or lost its tags", failed.Name, failed.Status.SnapshotID)
 	}
@@ -109,7 +109,7 @@ func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.C
 			message += fmt.Sprintf("; backups that belong to no schedule any more stay (%d, such as %s); to delete one with its data, set its spec.deletionPolicy to Delete and delete it", len(names), strings.Join(names[:min(len(names), namedAtMost)], ", "))
 		}
 		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, message
-	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
+	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return b.Standing() == v1alpha1.StandingVanished }):
 		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags"
 	}
 	return metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet"
@@ -216,14 +216,6 @@ func (r *Backups) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZone
 	return !due.IsZero() && r.Clock.Now().After(due.Add(OverdueGrace))
 }
 
-// vanished says whether a backup was a good snapshot that EC2 shows no more.
-func vanished(s *pass.Pass, b v1alpha1.MySQLBackup) bool {
-	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil {
-		return false
-	}
-	return s.SnapshotGone(&b, b.Status.CompletedAt.Add(snapshotShown))
-}
-
 // failedBackup is the newest of a schedule, when that failed or vanished: what another schedule does well does not make it good. One
 // that a person asked for counts while it is the newest of all. It is nil when there is none.
 func failedBackup(s *pass.Pass) *v1alpha1.MySQLBackup {
@@ -239,7 +231,10 @@ func failedBackup(s *pass.Pass) *v1alpha1.MySQLBackup {
 		newest = append(newest, last)
 	}
 	for _, i := range newest {
-		if i >= 0 && (s.Backup.All[i].Status.Phase == v1alpha1.BackupFailed || vanished(s, s.Backup.All[i])) {
+		if i < 0 {
+			continue
+		}
+		if is := s.Backup.All[i].Standing(); is == v1alpha1.StandingFailed || is == v1alpha1.StandingVanished {
 			return &s.Backup.All[i]
 		}
 	}

@@ -167,7 +167,8 @@ func (r *Restorer) RecoveryTask(ctx context.Context, s *pass.Pass, a topology.Re
 	return t, nil
 }
 
-// backupToRestore reads the MySQLBackup that the spec names, and makes sure that it is complete.
+// backupToRestore reads the MySQLBackup that the spec names, and makes sure that it was completed. Whether its data are there is seen where
+// they are: nobody keeps the status of a backup whose cluster is gone.
 func (r *Restorer) backupToRestore(ctx context.Context, s *pass.Pass) (*v1alpha1.MySQLBackup, error) {
 	name := s.Cluster.Recovery().BackupName
 	var b v1alpha1.MySQLBackup
@@ -177,10 +178,10 @@ func (r *Restorer) backupToRestore(ctx context.Context, s *pass.Pass) (*v1alpha1
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: "spec.bootstrap.recovery: there is no MySQLBackup " + name + " in this namespace", After: engine.AfterWaiting}
 	case err != nil:
 		return nil, fmt.Errorf("read MySQLBackup %s: %w", name, err)
-	case b.Status.Phase == v1alpha1.BackupFailed:
+	case b.Standing() == v1alpha1.StandingFailed:
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterPerson,
 			Message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s failed, so there is nothing to restore; delete this cluster, and restore another backup into a new one", b.Name)}
-	case b.Status.Phase != v1alpha1.BackupCompleted:
+	case b.Standing() == v1alpha1.StandingUnfinished:
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, cmp.Or(b.Status.Phase, v1alpha1.BackupPending)), After: engine.AfterWaiting}
 	}
 	return &b, nil

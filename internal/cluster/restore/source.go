@@ -134,7 +134,7 @@ func lookAtBackup(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) er
 		return err
 	}
 	if !found {
-		turnDown(&s.Observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: EC2 shows no snapshot of MySQLBackup %s in this account in %s; it was deleted, or is elsewhere", fieldRecovery, b.Name, s.Access.Cloud.Inventory.Region())
+		turnDown(&s.Observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: EC2 shows no snapshot of MySQLBackup %s in this account in %s: it was deleted, lost its tags, or is elsewhere. Restore the snapshot or its tags, or restore another backup into a new cluster", fieldRecovery, b.Name, s.Access.Cloud.Inventory.Region())
 		return nil
 	}
 	JudgeSnapshot(s, snapshot, b.Status.Version)

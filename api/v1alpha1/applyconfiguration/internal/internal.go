@@ -521,6 +521,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: throughput
       type:
         scalar: string
+    - name: vanishedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: verification
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VerificationStatus

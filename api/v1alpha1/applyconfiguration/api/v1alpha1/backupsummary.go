@@ -11,7 +11,7 @@ import (
 //
 // BackupSummary is what backups there are of a cluster.
 type BackupSummaryApplyConfiguration struct {
-	// LastGood is the newest completed MySQLBackup that no verification found damaged, and LastGoodAt when it was taken.
+	// LastGood is the newest completed MySQLBackup whose data are there and that no verification found damaged.
 	LastGood *string `json:"lastGood,omitempty"`
 	// LastGoodAt is when it was taken.
 	LastGoodAt *v1.Time `json:"lastGoodAt,omitempty"`

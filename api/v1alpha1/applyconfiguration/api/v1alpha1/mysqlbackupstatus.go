@@ -15,7 +15,8 @@ import (
 type MySQLBackupStatusApplyConfiguration struct {
 	// ObservedGeneration is the generation of the spec that conditions belong to; -1 until the operator has seen the backup.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Conditions follow from the phase: Ready is True once the backup is completed; Stalled is there, and True, once it has failed.
+	// Conditions follow from what is below: Ready is True while the backup can be restored, as far as is known; Stalled is there, and True,
+	// once it has failed, its data have vanished or a verification refuted it.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Phase: Pending, Running, Completed or Failed.
 	Phase *apiv1alpha1.BackupPhase `json:"phase,omitempty"`
@@ -58,12 +59,8 @@ type MySQLBackupStatusApplyConfiguration struct {
 	// Path is the folder below the destination's prefix, as spec.bootstrap.recovery.objectStore.path takes it.
 	Path *string `json:"path,omitempty"`
 	// Destination is where it was written, so that it can be found when the cluster is gone.
-	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
-	// SnapshotID of the EBS snapshot.
-	SnapshotID *string `json:"snapshotID,omitempty"`
-	// Archive of a snapshot is where the cluster's binary logs were archived when it was taken: from there a restore of the snapshot
-	// goes on to a point in time.
-	Archive *ArchiveSourceApplyConfiguration `json:"archive,omitempty"`
+	Destination                      *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
+	BackupSnapshotApplyConfiguration `json:""`
 	// VerifiedAt is when it was last restored to try it and found whole.
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
 	// Verification says what the last attempt to restore it found.
@@ -280,7 +277,7 @@ func (b *MySQLBackupStatusApplyConfiguration) WithDestination(value *BackupDesti
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SnapshotID field is set to the value of the last call.
 func (b *MySQLBackupStatusApplyConfiguration) WithSnapshotID(value string) *MySQLBackupStatusApplyConfiguration {
-	b.SnapshotID = &value
+	b.BackupSnapshotApplyConfiguration.SnapshotID = &value
 	return b
 }
 
@@ -288,7 +285,15 @@ func (b *MySQLBackupStatusApplyConfiguration) WithSnapshotID(value string) *MySQ
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Archive field is set to the value of the last call.
 func (b *MySQLBackupStatusApplyConfiguration) WithArchive(value *ArchiveSourceApplyConfiguration) *MySQLBackupStatusApplyConfiguration {
-	b.Archive = value
+	b.BackupSnapshotApplyConfiguration.Archive = value
+	return b
+}
+
+// WithVanishedAt sets the VanishedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VanishedAt field is set to the value of the last call.
+func (b *MySQLBackupStatusApplyConfiguration) WithVanishedAt(value metav1.Time) *MySQLBackupStatusApplyConfiguration {
+	b.BackupSnapshotApplyConfiguration.VanishedAt = &value
 	return b
 }
 

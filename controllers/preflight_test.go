@@ -64,9 +64,9 @@ func TestKeysThatAreAboutToExpire(t *testing.T) {
 // downloadSite is a site that has every tarball but those of which the address begins with its text.
 type downloadSite struct{ without string }
 
-func (s *downloadSite) Missing(addresses []string) (answers string, missing bool) {
+func (s *downloadSite) Missing(addresses []string) (answers string, asked bool) {
 	if s.without == "" || !strings.HasPrefix(addresses[0], s.without) {
-		return "", false
+		return "", true
 	}
 	return addresses[0] + ": HTTP 404", true
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// foundFor is how long the answer counts that a tarball is there, anyOther how long any other one does.
 	foundFor = 24 * time.Hour
-	anyOther = time.Hour
+	anyOther = 5 * time.Minute
 	// unusedFor is how long an answer is kept for which nobody asks.
 	unusedFor = 3 * foundFor
 	// patience bounds asking at all addresses of one tarball.
@@ -45,9 +45,10 @@ func NewWatch(client *http.Client, now clock.PassiveClock) *Watch {
 	return &Watch{client: client, clock: now, known: map[string]*answer{}}
 }
 
-// Missing says whether each address of a tarball said that it is not there, and what they answered. It is false while one has it, and
-// while that is not known: instances may reach what this process does not. Missing does not wait: it asks in the background, once a day.
-func (w *Watch) Missing(addresses []string) (answers string, missing bool) {
+// Missing returns what the addresses of a tarball answered if each said that it is not there. The answers are empty while one has it, and
+// while no address says: instances may reach what this process does not. Asked is false until all were asked once. Missing does not
+// wait: it asks in the background, once a day.
+func (w *Watch) Missing(addresses []string) (answers string, asked bool) {
 	key, now := strings.Join(addresses, " "), w.clock.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +67,7 @@ func (w *Watch) Missing(addresses []string) (answers string, missing bool) {
 		a.asking = true
 		go w.ask(a, addresses)
 	}
-	return a.missing, a.missing != ""
+	return a.missing, !a.asked.IsZero()
 }
 
 func (a *answer) life() time.Duration {

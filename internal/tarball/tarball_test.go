@@ -66,7 +66,7 @@ func TestMissing(t *testing.T) {
 	const gone = "https://mirror.example/Downloads/m: HTTP 404; https://mirror.example/archives/m: HTTP 410"
 	s, now := &site{}, clocktesting.NewFakePassiveClock(time.Now())
 	w := NewWatch(&http.Client{Transport: s}, now)
-	for _, step := range []struct {
+	for i, step := range []struct {
 		what          string
 		first, second int
 		after         time.Duration
@@ -78,7 +78,7 @@ func TestMissing(t *testing.T) {
 		{"it was withdrawn", 404, 410, time.Hour, 2, gone},
 		{"the site does not answer", 0, 0, time.Hour, 2, gone},
 		{"half of it says", 404, 503, time.Hour, 2, gone},
-		{"not within the hour", 200, 200, 59 * time.Minute, 0, gone},
+		{"not within five minutes", 200, 200, 4 * time.Minute, 0, gone},
 		{"it is back", 200, 404, time.Minute, 1, ""},
 		{"it is not for us to read", 403, 403, 24 * time.Hour, 2, ""},
 		{"it went in the meantime", 404, 410, 24 * time.Hour, 2, gone},
@@ -86,9 +86,11 @@ func TestMissing(t *testing.T) {
 		s.says(step.first, step.second)
 		now.SetTime(now.Now().Add(step.after))
 		earlier := s.times()
-		w.Missing(addresses)
+		if _, asked := w.Missing(addresses); asked != (i > 0) {
+			t.Errorf("%s: asked already: %t", step.what, asked)
+		}
 		w.idle(t)
-		if got, missing := w.Missing(addresses); got != step.want || missing != (got != "") || s.times()-earlier != step.calls {
+		if got, asked := w.Missing(addresses); got != step.want || !asked || s.times()-earlier != step.calls {
 			t.Errorf("%s: %q after %d calls, want %q after %d", step.what, got, s.times()-earlier, step.want, step.calls)
 		}
 	}

@@ -2,6 +2,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,11 +60,11 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	if len(s.Access.Violations) > 0 {
 		return nil
 	}
-	foresee(r.Ports, s)
+	unproven := foresee(r.Ports, s)
 	if s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 {
 		return nil
 	}
-	if s.Seen.PreflightProblem = r.unlaunchable(s); s.Seen.PreflightProblem == nil {
+	if s.Seen.PreflightProblem = cmp.Or(r.unlaunchable(s), unproven); s.Seen.PreflightProblem == nil {
 		r.tryLaunch(ctx, s)
 	}
 	return nil
@@ -254,7 +255,9 @@ func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 // Decide lets the planner plan.
 func (r *Decider) Decide(_ context.Context, s *pass.Pass) error {
 	s.Observed.LaunchProblem, s.Observed.SubnetsProblem = s.Seen.PreflightProblem.Text(), s.Seen.DependencyProblem.Text()
-	s.Plan = topology.Next(s.Desired, s.Observed)
+	desired := s.Desired
+	desired.Hold = cmp.Or(desired.Hold, s.Seen.Untried)
+	s.Plan = topology.Next(desired, s.Observed)
 	s.Cache.Looks.Members.Detector.Expect(s.Plan)
 	s.Planned = true
 	switch {

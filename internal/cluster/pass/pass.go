@@ -121,6 +121,9 @@ type Sight struct {
 	DependencyProblem *engine.Problem
 	// PreflightProblem is what the preflight found. Written by decide.
 	PreflightProblem *engine.Problem
+	// Untried is why no member that works is changed: what the spec has instances install is missing, or was not asked for yet. Empty for
+	// no reason. Written by decide.
+	Untried string
 }
 
 // Backups is what is known of backups, the archive and the restore.

@@ -68,9 +68,10 @@ func (p *Ports) LookNow(name types.NamespacedName) {
 // WriterID names this operator in the records.
 func (p *Ports) WriterID() string { return cmp.Or(p.Config.WriterID, engine.NoWriterID) }
 
-// Tarballs says whether all addresses of a tarball say that it is not there, and what they answered. It does not wait.
+// Tarballs knows what the addresses of a tarball answered if each says that it is not there, and whether they were asked yet. It does not
+// wait.
 type Tarballs interface {
-	Missing(addresses []string) (answers string, missing bool)
+	Missing(addresses []string) (answers string, asked bool)
 }
 
 // Images says which images pods run.

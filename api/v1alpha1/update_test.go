@@ -13,6 +13,7 @@ import (
 func TestUpdate(t *testing.T) {
 	api := api(t)
 	database := []change{set("database.name", "shop"), set("database.owner", "rw")}
+	tarball := []change{set("aws.download.url", "http://mirror.example.com/mysql-9.7.1.tar.xz")}
 	for i, r := range []struct {
 		name   string
 		before []change
@@ -32,6 +33,10 @@ func TestUpdate(t *testing.T) {
 		{name: "subnets in another order", after: []change{set("aws.subnetIDs", []any{"subnet-0123456789abcdef1", "subnet-0123456789abcdef0"})}},
 		{name: "one subnet fewer", after: []change{set("aws.subnetIDs", []any{"subnet-0123456789abcdef0"})}, says: "subnets can be added, not removed"},
 		{name: "a subnet replaced", after: []change{set("aws.subnetIDs", []any{"subnet-0123456789abcdef0", "subnet-0123456789abcdef9"})}, says: "subnets can be added, not removed"},
+		{name: "a version without its tarball", before: tarball, after: []change{set("version", "9.7.10")}, says: "aws.download.url names the tarball of 9.7.1: set it, and sha256, to the tarball of 9.7.10"},
+		{name: "a version with its tarball", before: tarball, after: []change{set("version", "9.7.10"), set("aws.download.url", "http://mirror.example.com/mysql-9.7.10.tar.xz")}},
+		{name: "a version with a tarball that names none", before: []change{set("aws.download.url", "http://mirror.example.com/mysql.tar.xz")}, after: []change{set("version", "9.7.10")}},
+		{name: "another type with the tarball of the version", before: tarball, after: []change{set("aws.instanceType", "r7g.xlarge")}},
 		{name: "other clients", after: []change{set("aws.clientCIDRs", []any{"10.30.0.0/16"})}},
 		{name: "no clients", after: []change{set("aws.clientCIDRs", nil)}, says: "nobody could reach the database"},
 		{name: "a larger volume", after: []change{set("storage.size", "21Gi")}},

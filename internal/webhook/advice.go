@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ const (
 // advice tells what is permitted in a spec, but is better known before it happens.
 func advice(cluster *v1alpha1.MySQLCluster) admission.Warnings {
 	var warnings admission.Warnings
-	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, variables, subnets, clients, data, upkeep, marks} {
+	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, variables, subnets, download, clients, data, upkeep, marks} {
 		warnings = append(warnings, part(cluster)...)
 	}
 	return warnings
@@ -75,6 +76,25 @@ func subnets(cluster *v1alpha1.MySQLCluster) []string {
 	default:
 		return []string{fmt.Sprintf("aws.subnetIDs: %d members in %d subnets: the loss of one zone can take the majority; "+advice, n, subnets)}
 	}
+}
+
+// arm matches the instance types with ARM processors: their families have a g behind the generation, and a1.
+var arm = regexp.MustCompile(`^([a-z]+[0-9][a-z]*g[a-z]*|a1)[.]`)
+
+// download warns of a tarball that is not built for the instance type.
+func download(cluster *v1alpha1.MySQLCluster) []string {
+	aws := cluster.Spec.AWS
+	if aws.Download == nil {
+		return nil
+	}
+	other := "aarch64"
+	if arm.MatchString(aws.InstanceType) {
+		other = "x86_64"
+	}
+	if !strings.Contains(aws.Download.URL, other) {
+		return nil
+	}
+	return []string{fmt.Sprintf("aws.download.url is a tarball for %s by its name, on which mysqld does not start with aws.instanceType %s: name the tarball for its architecture", other, aws.InstanceType)}
 }
 
 func clients(cluster *v1alpha1.MySQLCluster) []string {

@@ -41,6 +41,13 @@ func subnets(ids ...string) func(*v1alpha1.MySQLCluster) {
 	return func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs = ids }
 }
 
+func tarball(instanceType, architecture string) func(*v1alpha1.MySQLCluster) {
+	return func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.InstanceType = instanceType
+		c.Spec.AWS.Download = &v1alpha1.DownloadSpec{URL: "http://mirror.example.com/mysql-9.7.1-linux-glibc2.28-" + architecture + ".tar.xz"}
+	}
+}
+
 func abandon(value string) func(*v1alpha1.MySQLCluster) {
 	return func(c *v1alpha1.MySQLCluster) {
 		c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: value}
@@ -83,6 +90,9 @@ func TestWarnings(t *testing.T) {
 		{"one subnet", quiet(subnets("subnet-1")), []string{"all members are in one subnet, so in one zone, and are lost together with it; give subnets of three zones (manager doctor shows the zone of each)"}},
 		{"two subnets", quiet(subnets("subnet-1", "subnet-2")), []string{"3 members in 2 subnets: the loss of one zone can take the majority; give subnets of three zones (manager doctor shows the zone of each)"}},
 		{"two members in two subnets", quiet(replicas(2), async, subnets("subnet-1", "subnet-2")), []string{"Async"}},
+		{"a tarball for another processor", quiet(tarball("r7gd.large", "x86_64")), []string{"aws.download.url is a tarball for x86_64 by its name, on which mysqld does not start with aws.instanceType r7gd.large"}},
+		{"a tarball for ARM", quiet(tarball("g5.xlarge", "aarch64")), []string{"aws.download.url is a tarball for aarch64 by its name"}},
+		{"a tarball for the processor", quiet(tarball("im4gn.large", "aarch64")), nil},
 		{"the whole world", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ClientCIDRs = []string{"0.0.0.0/0", "10.0.0.0/16"} }), []string{"0.0.0.0/0 lets whoever"}},
 		{"half the world", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ClientCIDRs = []string{"128.0.0.0/1"} }), []string{"128.0.0.0/1 lets whoever"}},
 		{"no network at all", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ClientCIDRs = []string{"x"} }), nil},

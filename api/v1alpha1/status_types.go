@@ -57,12 +57,7 @@ type MySQLClusterStatus struct {
 	// +optional
 	LastPromotion *PromotionStatus `json:"lastPromotion,omitempty"`
 
-	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
-	// or could no longer replicate. Each is kept for 7 days.
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=2147483647
-	// +optional
-	QuarantineSnapshots int32 `json:"quarantineSnapshots,omitempty"`
+	StorageStatus `json:",inline"`
 
 	// Backup is what backups there are.
 	// +optional
@@ -78,6 +73,23 @@ type MySQLClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Members []MemberStatus `json:"members,omitempty"`
+}
+
+// StorageStatus is what EC2 shows of volumes and snapshots.
+type StorageStatus struct {
+	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
+	// or could no longer replicate. Each is kept for 7 days.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	QuarantineSnapshots int32 `json:"quarantineSnapshots,omitempty"`
+
+	// VolumeSize is the size of the largest data volume that EC2 shows, in whole GiB; 0Gi while there is none. A larger
+	// spec.storage.size that EC2 refuses can be set back to it.
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,10}Gi$`
+	// +optional
+	VolumeSize string `json:"volumeSize,omitempty"`
 }
 
 // ScaleStatus is how many members there are, and what the scale subresource reads.

@@ -17,11 +17,11 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // +kubebuilder:validation:XValidation:rule="!has(self.kmsKeyID) || self.encrypted",message="storage.kmsKeyID needs storage.encrypted: true"
 type StorageSpec struct {
 	// Size of each member's volume, in whole GiB (20Gi unless set); gp3 1Gi to 64Ti, io2 4Gi to 64Ti.
-	// It may grow, never shrink: EBS cannot shrink a volume. A change of size, type, iops or throughput is made on the
-	// volumes that there are, while they are in use; EC2 takes four such changes of a volume within 24 hours.
+	// It may grow, never shrink: EBS cannot shrink a volume. A size that EC2 refused can be set back to what the volumes have,
+	// status.volumeSize. A change of size, type, iops or throughput is made on the volumes that there are, while they are in use;
+	// EC2 takes four such changes of a volume within 24 hours.
 	// +kubebuilder:default="20Gi"
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0 && quantity(string(self)).asInteger() % 1073741824 == 0",message="must be a whole number of GiB from 1Gi to 64Ti, written without a fraction; for example 100Gi, or 1536Gi for 1.5Ti"
-	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",messageExpression="'storage.size cannot shrink: EBS cannot shrink a volume. Set ' + string(oldSelf) + ' or more; for smaller volumes restore a backup into a new cluster'"
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 

@@ -77,6 +77,41 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// TestSizeThatWasRefusedCanBeSetBack: the size goes back to what the volumes have, and no further; any size will do while there is none.
+func TestSizeThatWasRefusedCanBeSetBack(t *testing.T) {
+	api := api(t)
+	object := cluster(t, "size-back", set("storage.size", "20Ti"))
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	for _, row := range []struct {
+		volumes, size, says string
+	}{
+		{"", "20Gi", "storage.size cannot shrink: EBS cannot shrink a volume. Set 20Ti or more"},
+		{"20Gi", "20Gi", ""},
+		{"20Gi", "19Gi", "storage.size cannot shrink: EBS cannot shrink a volume. Set 20Gi or more"},
+		{"20480Gi", "20Gi", "Set 20480Gi or more"},
+		{"0Gi", "1Gi", ""},
+	} {
+		if row.volumes != "" {
+			if err := unstructured.SetNestedField(object.Object, row.volumes, "status", "volumeSize"); err != nil {
+				t.Fatal(err)
+			}
+			if err := api.Status().Update(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sent := object.DeepCopy()
+		apply(t, sent, set("storage.size", row.size))
+		judge(t, api.Update(t.Context(), sent, client.DryRunAll), row.says)
+	}
+}
+
 // TestUpgradeCanBeCalledOff: the version goes back to what status.rollout names, to nothing else, and only while it is named
 // there.
 func TestUpgradeCanBeCalledOff(t *testing.T) {

@@ -88,6 +88,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ScaleStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StorageSpec"):
 		return &apiv1alpha1.StorageSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StorageStatus"):
+		return &apiv1alpha1.StorageStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UncoveredMember"):
 		return &apiv1alpha1.UncoveredMemberApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeSpec"):

@@ -79,6 +79,20 @@ func mayCopy(s *pass.Pass, snapshotID string) bool {
 	return false
 }
 
+// volumeGiB is the size of a new volume: the spec's, and at least that of the members' volumes. While EC2 refuses to change those, it is
+// theirs: EC2 may refuse a new one of the spec's size too.
+func volumeGiB(s *pass.Pass) int32 {
+	refused := false
+	for _, m := range s.Observed.Members {
+		refused = refused || m.ModificationRefused != ""
+	}
+	largest := s.LargestVolume()
+	if refused && largest > 0 {
+		return largest
+	}
+	return max(largest, s.Cluster.StorageGiB())
+}
+
 // VolumeSpec describes a volume of a member.
 func VolumeSpec(s *pass.Pass, a topology.CreateVolume) ec2.VolumeSpec {
 	storage, version := s.Cluster.Spec.Storage, s.Cluster.Spec.Version
@@ -87,7 +101,7 @@ func VolumeSpec(s *pass.Pass, a topology.CreateVolume) ec2.VolumeSpec {
 	}
 	return ec2.VolumeSpec{
 		Owner: s.Owner(), Member: a.Member, Incarnation: a.Incarnation, Zone: a.Zone,
-		SizeGiB: s.Cluster.StorageGiB(), Type: string(storage.VolumeType()), IOPS: storage.IOPS, Throughput: storage.Throughput,
+		SizeGiB: volumeGiB(s), Type: string(storage.VolumeType()), IOPS: storage.IOPS, Throughput: storage.Throughput,
 		Encrypted: s.Cluster.Spec.Storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
 		SnapshotID: a.SnapshotID, MySQLVersion: version,
 	}
@@ -108,6 +122,7 @@ func (p cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) er
 func (p cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (bool, error) {
 	spec := VolumeSpec(p.s, topology.CreateVolume{Member: a.Member})
 	// A new volume has EC2's defaults. One that was given more keeps it until it is asked for less.
+	spec.SizeGiB = p.s.Cluster.StorageGiB()
 	spec.IOPS, spec.Throughput = optional(p.s.Desired.IOPS), optional(p.s.Desired.Throughput)
 	return p.cloud.ModifyVolume(ctx, a.VolumeID, spec)
 }

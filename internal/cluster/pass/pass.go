@@ -297,6 +297,16 @@ func (s *Pass) SnapshotGone(b *v1alpha1.MySQLBackup, had time.Time) bool {
 // Records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
 func (s *Pass) Records() topology.ClusterRecord { return s.Stored.Now() }
 
+// LargestVolume is the size of the largest of the members' volumes in GiB; 0 while there is none.
+func (s *Pass) LargestVolume() (gib int32) {
+	for _, m := range s.Observed.Members {
+		for _, v := range m.Volumes {
+			gib = max(gib, v.SizeGiB)
+		}
+	}
+	return gib
+}
+
 // SetRecords has the pass go by records.
 func (s *Pass) SetRecords(records topology.ClusterRecord) { s.Stored.Set(records) }
 

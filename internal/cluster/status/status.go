@@ -206,6 +206,9 @@ func projectMembers(s *pass.Pass, st *v1alpha1.MySQLClusterStatus) {
 	if !s.Observed.Snapshots.Taken.IsZero() { // otherwise EC2 has not said how many there are
 		st.QuarantineSnapshots = int32(p.Quarantined)
 	}
+	if s.Observed.CloudReachable {
+		st.VolumeSize = fmt.Sprintf("%dGi", s.LargestVolume())
+	}
 	st.Members, st.Replicas, st.ReadyReplicas, st.Version, st.Lag = nil, 0, 0, "", ""
 	worst := -1
 	for _, v := range p.Members {

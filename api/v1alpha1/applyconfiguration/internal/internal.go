@@ -675,6 +675,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+    - name: volumeSize
+      type:
+        scalar: string
     - name: voters
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VotersStatus

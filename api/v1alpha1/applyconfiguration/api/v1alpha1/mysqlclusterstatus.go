@@ -35,10 +35,8 @@ type MySQLClusterStatusApplyConfiguration struct {
 	// Rollout says how far a change of the spec that goes from member to member has got; empty when none is under way.
 	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
 	// LastPromotion is how a member became primary last in place of another. Failed members and their times are in events.
-	LastPromotion *PromotionStatusApplyConfiguration `json:"lastPromotion,omitempty"`
-	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
-	// or could no longer replicate. Each is kept for 7 days.
-	QuarantineSnapshots *int32 `json:"quarantineSnapshots,omitempty"`
+	LastPromotion                   *PromotionStatusApplyConfiguration `json:"lastPromotion,omitempty"`
+	StorageStatusApplyConfiguration `json:""`
 	// Backup is what backups there are.
 	Backup *BackupSummaryApplyConfiguration `json:"backup,omitempty"`
 	// Cost is what the cluster costs for a month by list prices; absent until EC2 has shown what there is.
@@ -174,7 +172,15 @@ func (b *MySQLClusterStatusApplyConfiguration) WithLastPromotion(value *Promotio
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the QuarantineSnapshots field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithQuarantineSnapshots(value int32) *MySQLClusterStatusApplyConfiguration {
-	b.QuarantineSnapshots = &value
+	b.StorageStatusApplyConfiguration.QuarantineSnapshots = &value
+	return b
+}
+
+// WithVolumeSize sets the VolumeSize field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VolumeSize field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithVolumeSize(value string) *MySQLClusterStatusApplyConfiguration {
+	b.StorageStatusApplyConfiguration.VolumeSize = &value
 	return b
 }
 

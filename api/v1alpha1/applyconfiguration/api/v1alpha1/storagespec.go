@@ -15,8 +15,9 @@ import (
 // of the EBS user guide (gp3: 500 IOPS for each GiB, 0.25 MiB/s for each IOPS; io2: 1,000 IOPS for each GiB).
 type StorageSpecApplyConfiguration struct {
 	// Size of each member's volume, in whole GiB (20Gi unless set); gp3 1Gi to 64Ti, io2 4Gi to 64Ti.
-	// It may grow, never shrink: EBS cannot shrink a volume. A change of size, type, iops or throughput is made on the
-	// volumes that there are, while they are in use; EC2 takes four such changes of a volume within 24 hours.
+	// It may grow, never shrink: EBS cannot shrink a volume. A size that EC2 refused can be set back to what the volumes have,
+	// status.volumeSize. A change of size, type, iops or throughput is made on the volumes that there are, while they are in use;
+	// EC2 takes four such changes of a volume within 24 hours.
 	Size *resource.Quantity `json:"size,omitempty"`
 	// Type of the volumes, gp3 unless set.
 	Type *apiv1alpha1.VolumeType `json:"type,omitempty"`

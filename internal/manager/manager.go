@@ -92,7 +92,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	}
 	op := &Operator{manager: mgr, wake: make(chan event.GenericEvent, wakeLength)}
 	op.pool = conn.NewPool(conn.Options{
-		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, Logger: o.Logger.WithName("mysql"),
+		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, MaxAnswer: sqlMaxAnswer, Logger: o.Logger.WithName("mysql"),
 		Dial: around.Dial, Hook: around.Statement,
 		Owned: func(variable string) bool { _, owned := settings.Owned(variable); return owned },
 	})

@@ -37,6 +37,9 @@ const (
 	sqlDialTimeout      = 2 * time.Second
 	sqlStatementTimeout = 5 * time.Second
 	shutdownTimeout     = 10 * time.Second
+	// sqlMaxAnswer is how many bytes a member may answer to one statement. A look reads some kilobytes, and GTID sets; the longest list is
+	// that of 100,000 sessions, the most that MySQL admits, at 20 bytes each. The operator's memory is shared by all clusters.
+	sqlMaxAnswer = 2 << 20
 
 	// wakeLength is how many clusters may wait to be looked at at once. What does not fit is looked at in its turn.
 	wakeLength = 1024

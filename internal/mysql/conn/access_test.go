@@ -8,9 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"net"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,35 +123,6 @@ func listener(t *testing.T, handle func(net.Conn)) string {
 		}
 	}()
 	return l.Addr().String()
-}
-
-// TestAnswerWithoutEnd: a server that was taken over sends one packet after the other, which the driver joins.
-func TestAnswerWithoutEnd(t *testing.T) {
-	part := append([]byte{0xff, 0xff, 0xff, 0}, make([]byte, 1<<24-1)...)
-	var sent atomic.Int64
-	address := listener(t, func(c net.Conn) {
-		go func() {
-			for n := 0; ; n++ {
-				part := slices.Clone(part)
-				part[3] = byte(n)
-				if _, err := c.Write(part); err != nil {
-					return
-				}
-				sent.Add(int64(len(part)))
-			}
-		}()
-	})
-	p := mysqltest.NewPool(t, func(o *conn.Options) { o.DialTimeout = time.Minute })
-	w := mysqltest.TheWorld(t)
-	endpoint := mysqltest.EndpointOf(w.Servers[2])
-	endpoint.Address = address
-	o := admin.Open(p, endpoint, w.Identity()).Observe(t.Context())
-	if o.Access == mysql.AccessVerified || !strings.Contains(o.Reason, "larger than 64 MiB") {
-		t.Errorf("%+v", o)
-	}
-	if sent.Load() > 2*conn.MaxStatementAnswer {
-		t.Errorf("%d MiB were taken", sent.Load()>>20)
-	}
 }
 
 // TestConnections checks how kept connections end: by the server, by silence, by Forget, by idleness, by a new address.

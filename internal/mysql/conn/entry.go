@@ -155,7 +155,7 @@ func (e *entry) forgotten() bool {
 }
 
 // track registers a TCP connection with the entry, so that close can cut it off.
-func (e *entry) track(connection net.Conn) (*trackedConn, error) {
+func (e *entry) track(connection net.Conn, most int64) (*trackedConn, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.shut {
@@ -163,7 +163,7 @@ func (e *entry) track(connection net.Conn) (*trackedConn, error) {
 		return nil, errForgotten
 	}
 	e.raw[connection] = struct{}{}
-	return &trackedConn{Conn: connection, forget: func() {
+	return &trackedConn{Conn: connection, most: most, forget: func() {
 		e.mu.Lock()
 		delete(e.raw, connection)
 		e.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 
 // What the tests see of the package's inside.
 const (
-	ControlLock        = controlLock
-	TransactionLock    = transactionLock
-	OpRoom             = opRoom
-	RestAfter          = restAfter
-	SeldomLooks        = seldomLooks
-	MaxStatementAnswer = maxStatementAnswer
+	ControlLock     = controlLock
+	TransactionLock = transactionLock
+	OpRoom          = opRoom
+	RestAfter       = restAfter
+	SeldomLooks     = seldomLooks
+	LongestRefusal  = longestRefusal
 )
 
 // Sessions is how many of the pool's are open.

@@ -39,8 +39,11 @@ type Options struct {
 	// MostKept is how many sessions may be open before the looks at replicas that are well begin to end with their session. To keep
 	// one costs 25 KiB of memory, to open it again half a handshake and 2 KiB. It defaults to DefaultMostKept.
 	MostKept int
-	Logger   logr.Logger
-	Clock    clock.PassiveClock
+	// MaxAnswer is how many bytes a server may answer to one statement; the connection is cut off after that. It defaults to
+	// DefaultMaxAnswer. A process that serves many tenants chooses less: each of their servers may send as much at the same time.
+	MaxAnswer int64
+	Logger    logr.Logger
+	Clock     clock.PassiveClock
 	// Dial makes the TCP connections; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Owned says of a variable that the operator has a value of its own for it. On a running server such a one never gets MySQL's
@@ -74,6 +77,9 @@ func NewPool(o Options) *Pool {
 	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
 	if o.MostKept <= 0 {
 		o.MostKept = DefaultMostKept
+	}
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = DefaultMaxAnswer
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -129,6 +129,10 @@ func (s *Session) Options() Options { return s.pool.options }
 // Certificate is what the server showed, when the connection or the one that it resumes was made.
 func (s *Session) Certificate() *x509.Certificate { return s.cert }
 
+// TakeAnswers has the session take answers of up to most bytes from now on, instead of MaxAnswer of its pool. It is for a session that
+// nobody else uses.
+func (s *Session) TakeAnswers(most int64) { s.wire.most = most }
+
 // Broken says that the connection is of no use any more.
 func (s *Session) Broken() bool { return s.broken }
 
@@ -168,7 +172,7 @@ func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resum
 		if err != nil {
 			return nil, err
 		}
-		wire, err := e.track(connection)
+		wire, err := e.track(connection, p.options.MaxAnswer)
 		if err != nil {
 			return nil, err
 		}

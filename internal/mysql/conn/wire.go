@@ -1,32 +1,40 @@
 package conn
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
-// maxStatementAnswer is how many bytes a server may answer to one statement. What the operator asks for takes kilobytes, a GTID set in
-// pieces some more; the driver itself joins packets without end, and a server that was taken over must not take the
-// operator's memory, which all clusters share.
-const maxStatementAnswer = 64 << 20
+// DefaultMaxAnswer is how many bytes a server may answer to one statement where nobody chose another bound: enough for lists of all
+// tables, which pods read that serve one cluster. The driver itself joins packets without end.
+const DefaultMaxAnswer = 64 << 20
 
-// errAnswerTooLarge is what a statement ends with whose answer is longer.
-var errAnswerTooLarge = fmt.Errorf("the server's answer is larger than %d MiB, and the connection was cut off", maxStatementAnswer>>20)
+// longestRefusal is how many bytes of an error message of the server's are kept. MySQL's own are no longer than 512 (MYSQL_ERRMSG_SIZE).
+const longestRefusal = 512
+
+// ErrAnswerTooLarge is what a statement ends with whose answer is longer than its session may take.
+var ErrAnswerTooLarge = errors.New("the connection was cut off")
 
 // trackedConn tells its entry when it is closed, and is closed when an answer is too large.
 type trackedConn struct {
 	net.Conn
 	forget func()
-	// answered is how many bytes came since the last statement began.
+	// most is how many bytes the server may answer to one statement, answered how many came since the last statement began.
+	most     int64
 	answered atomic.Int64
 }
 
 func (c *trackedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if c.answered.Add(int64(n)) > maxStatementAnswer {
+	if c.answered.Add(int64(n)) > c.most {
 		_ = c.Close() // the reason is the error below
-		return n, errAnswerTooLarge
+		return n, c.tooLarge()
 	}
 	return n, err
 }
@@ -38,12 +46,21 @@ func (c *trackedConn) begin() {
 	}
 }
 
-// explain replaces the error of a statement whose answer was cut off for its length.
+// explain replaces the error of a statement whose answer was cut off for its length, and shortens a longer message of the server's than
+// MySQL has.
 func (c *trackedConn) explain(err error) error {
-	if err != nil && c != nil && c.answered.Load() > maxStatementAnswer {
-		return errAnswerTooLarge
+	if err != nil && c != nil && c.answered.Load() > c.most {
+		return c.tooLarge()
+	}
+	var refusal *driver.MySQLError
+	if errors.As(err, &refusal) && len(refusal.Message) > longestRefusal {
+		refusal.Message = text.Shorten(refusal.Message, longestRefusal)
 	}
 	return err
+}
+
+func (c *trackedConn) tooLarge() error {
+	return fmt.Errorf("the server's answer is larger than %d KiB: %w", c.most>>10, ErrAnswerTooLarge)
 }
 
 func (c *trackedConn) Close() error {

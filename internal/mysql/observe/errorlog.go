@@ -20,13 +20,14 @@ const (
 	// longestCrashError bounds what an error log puts into a status, in characters.
 	longestCrashError = 120
 
-	crashErrorQuery = `SELECT COALESCE(
+	// In the report the message follows a time, a thread and the like.
+	crashErrorQuery = `SELECT LEFT(COALESCE(
 		(SELECT CONCAT(ERROR_CODE, ' ', DATA) FROM performance_schema.error_log, performance_schema.global_status
 			WHERE PRIO = 'Error' AND VARIABLE_NAME = 'Uptime'
 				AND UNIX_TIMESTAMP(LOGGED) < UNIX_TIMESTAMP(NOW(6)) - VARIABLE_VALUE
 				AND UNIX_TIMESTAMP(LOGGED) > UNIX_TIMESTAMP(NOW(6)) - VARIABLE_VALUE - ` + crashMoment + `
 			ORDER BY SUBSYSTEM = 'Repl', LOGGED LIMIT 1),
-		CONVERT(LOAD_FILE('` + crashReport + `') USING utf8mb4))`
+		CONVERT(LOAD_FILE('` + crashReport + `') USING utf8mb4)), 1000)`
 )
 
 // CrashError returns the error that mysqld logged first in the minute before it started the last time, in at most longestCrashError

@@ -97,8 +97,8 @@ func factsQuery(watched []string) string {
 		UNION ALL ` + memoryNames + `
 		UNION ALL SELECT '` + factInstance + `', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
 		UNION ALL SELECT '` + factInstance + `', 'clock', UNIX_TIMESTAMP(NOW(6))
-		UNION ALL SELECT '` + factInstance + `', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)
-		UNION ALL SELECT '` + factInstance + `', 'boot', CONVERT(LOAD_FILE('` + bootReport + `') USING utf8mb4)`
+		UNION ALL SELECT '` + factInstance + `', 'disk', LEFT(CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4), 200)
+		UNION ALL SELECT '` + factInstance + `', 'boot', LEFT(CONVERT(LOAD_FILE('` + bootReport + `') USING utf8mb4), 200)`
 }
 
 // plainFacts is the statement for a member of which nothing more is watched.
@@ -174,7 +174,7 @@ func isOn(value string) bool {
 }
 
 // strangerSessions reads them as facts.
-const strangerSessions = `SELECT '` + factStranger + `', CONVERT(PROCESSLIST_ID USING utf8mb4), CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4) ` + StrangerThreads
+const strangerSessions = `SELECT '` + factStranger + `', CONVERT(PROCESSLIST_ID USING utf8mb4), LEFT(CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4), 100) ` + StrangerThreads
 
 // Variables with which a server turns clients or their writes away.
 const (

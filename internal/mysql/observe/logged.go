@@ -20,6 +20,11 @@ const (
 	mostEvents, mostEventBytes = 4_000_000, 256 << 20
 	// mostBinaryLogs is how many binary logs are looked into, the newest first.
 	mostBinaryLogs = 100
+	// mostPageBytes bounds what a server may answer to one statement of the search. With binlog_rows_query_log_events a statement of a
+	// client's is in the events, however long it is.
+	mostPageBytes = 16 << 20
+	// longestStatement is the length, in bytes, up to which a statement is kept.
+	longestStatement = 4 << 10
 	// firstEvent is the position of the first event of a binary log.
 	firstEvent = 4
 )
@@ -40,6 +45,7 @@ func (m *Observer) LoggedTransactions(ctx context.Context, gtids string) (found 
 		return nil, conn.Unreachable(err)
 	}
 	defer s.Close()
+	s.TakeAnswers(mostPageBytes)
 	search := &logSearch{session: s, wanted: wanted}
 	if err := search.run(ctx); err != nil {
 		return nil, err
@@ -95,14 +101,15 @@ type event struct {
 
 // page reads some events of a binary log.
 func (f *logSearch) page(ctx context.Context, log string, from uint64, limit int) (events []event, err error) {
-	var name, position, server sql.RawBytes
+	var name, position, server, info sql.RawBytes
 	query := fmt.Sprintf("SHOW BINLOG EVENTS IN %s FROM %d LIMIT %d", conn.QuoteText(log), from, limit)
 	err = f.session.Rows(ctx, query, nil, func(rows *sql.Rows) error {
 		var e event
-		if err := rows.Scan(&name, &position, &e.kind, &server, &e.end, &e.info); err != nil {
+		if err := rows.Scan(&name, &position, &e.kind, &server, &e.end, &info); err != nil {
 			return err
 		}
-		f.events, f.bytes = f.events+1, f.bytes+len(e.info)
+		f.events, f.bytes = f.events+1, f.bytes+len(info)
+		e.info = keptInfo(e.kind, info)
 		events = append(events, e)
 		return nil
 	})
@@ -110,6 +117,16 @@ func (f *logSearch) page(ctx context.Context, log string, from uint64, limit int
 		err = errTooMuchToRead
 	}
 	return events, err
+}
+
+// keptInfo returns what an event says, where that matters: GTIDs, and statements of up to longestStatement bytes. A longer one counts as a
+// change of data: the beginning of a statement does not show that it changes nothing.
+func keptInfo(kind string, info []byte) string {
+	isGTIDs := strings.HasPrefix(kind, "Gtid") || kind == "Previous_gtids"
+	if isGTIDs || kind == "Query" && len(info) <= longestStatement {
+		return string(info)
+	}
+	return ""
 }
 
 // previous returns what the binary logs before one hold, and what the server executed before it kept any.
@@ -171,7 +188,7 @@ func (f *logSearch) begin(e event, expected gtid.Set) bool {
 func (f *logSearch) add(e event) {
 	switch {
 	case f.open == nil:
-	case e.kind == "Query":
+	case e.kind == "Query" && e.info != "":
 		f.open.Statements = append(f.open.Statements, e.info)
 	case e.kind == "Rotate" || e.kind == "Stop": // the end of the binary log, which belongs to no transaction
 		f.close()

@@ -9,6 +9,14 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
+)
+
+// How many bytes are kept of a text of the server's that is shown to people: of an error of replication, which MySQL keeps in 1024, and of
+// a replication filter, which may list any number of tables.
+const (
+	longestReplicationError = 1024
+	longestFilter           = 200
 )
 
 // ReplicationStatus reads the default channel, and the names of the others; nil says that there is no default one.
@@ -83,7 +91,7 @@ func (r replicaStatus) tampering() mysql.Tampering {
 	var found mysql.Tampering
 	for _, column := range filterColumns {
 		if r.has(column) {
-			found.Filters = append(found.Filters, column+" is "+r.text(column))
+			found.Filters = append(found.Filters, column+" is "+text.Shorten(r.text(column), longestFilter))
 		}
 	}
 	return found
@@ -98,8 +106,8 @@ func (r replicaStatus) read() *mysql.Replication {
 		SourceUUID:   r.text("Source_UUID"),
 		SQLRunning:   r.text("Replica_SQL_Running") == "Yes",
 		Retrieved:    conn.Compact(r.text("Retrieved_Gtid_Set")),
-		LastIOError:  r.text("Last_IO_Error"),
-		LastSQLError: r.text("Last_SQL_Error"),
+		LastIOError:  text.Shorten(r.text("Last_IO_Error"), longestReplicationError),
+		LastSQLError: text.Shorten(r.text("Last_SQL_Error"), longestReplicationError),
 		IOState:      mysql.IOOff,
 
 		SourceSilence:   never,

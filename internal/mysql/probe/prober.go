@@ -88,6 +88,10 @@ type Prober struct {
 	done    chan struct{} // closed by Close
 }
 
+// maxAnswer is how many bytes a server may answer to a statement of the prober's, which writes one row or reads one, or while the
+// connection is made. There is a connection for each cluster.
+const maxAnswer = 64 << 10
+
 // turnsEach is in how many parts an interval is divided.
 const turnsEach = 20
 
@@ -158,7 +162,7 @@ func NewProber(o ProberOptions) *Prober {
 	if o.OnChange == nil {
 		o.OnChange = func(string) {}
 	}
-	o.Pool.Clock = o.Clock
+	o.Pool.Clock, o.Pool.MaxAnswer = o.Clock, maxAnswer
 	o.Pool.StatementTimeout = o.Timeout
 	o.Pool.ChangeTimeout = o.Timeout
 	return &Prober{options: o, pool: conn.NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan *probe), done: make(chan struct{})}

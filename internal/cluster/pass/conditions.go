@@ -18,8 +18,9 @@ func KeepTypes(conditions []metav1.Condition, types []string) []metav1.Condition
 	return slices.DeleteFunc(conditions, func(c metav1.Condition) bool { return !slices.Contains(types, c.Type) })
 }
 
-// longestMessage is how long the message of a metav1.Condition may be.
-const longestMessage = 32768
+// longestMessage is how long the message of a condition may be, in bytes. The API server takes 32768; a thousand statuses are kept in memory,
+// and servers and AWS have a say in what the messages cite.
+const longestMessage = 4096
 
 // Set sets a condition for the present generation.
 func (c Conditions) Set(kind string, status metav1.ConditionStatus, reason, message string) {

@@ -180,6 +180,13 @@ func ReadyUnplanned(c pass.Conditions, available bool, failure *engine.Problem) 
 // longestStatusText is how long a text of status may be, in bytes.
 const longestStatusText = 1024
 
+const (
+	// longestMemberMessage is how long the message of a member may be, in bytes: an error of replication has 1024.
+	longestMemberMessage = 2048
+	// longestVersion is how long a version may be that a server says it has, in bytes: those of MySQL have less than ten.
+	longestVersion = 64
+)
+
 // rolloutStatus tells how far a change has got, nil when none is under way.
 func rolloutStatus(rollout topology.Rollout) *v1alpha1.RolloutStatus {
 	if rollout.Total() == 0 {
@@ -214,7 +221,7 @@ func projectMembers(s *pass.Pass, st *v1alpha1.MySQLClusterStatus) {
 	for _, v := range p.Members {
 		m := v1alpha1.MemberStatus{
 			Name: v.Name, Phase: v.Phase, Role: v.Role, Voter: v.Voter, InstanceID: v.InstanceID, VolumeID: v.VolumeID,
-			Zone: v.Zone, Address: v.Address, Version: v.Version, Message: v.Step.Message,
+			Zone: v.Zone, Address: v.Address, Version: text.Shorten(v.Version, longestVersion), Message: text.Shorten(v.Step.Message, longestMemberMessage),
 		}
 		if v.LagKnown {
 			step := lagStep(v.Lag)
@@ -228,7 +235,7 @@ func projectMembers(s *pass.Pass, st *v1alpha1.MySQLClusterStatus) {
 			st.ReadyReplicas++
 		}
 		if v.Version != "" && (st.Version == "" || v.Name == p.Primary) {
-			st.Version = v.Version
+			st.Version = text.Shorten(v.Version, longestVersion)
 		}
 		st.Members = append(st.Members, m)
 	}

@@ -371,7 +371,7 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	}
 	want("needed", 1)
 	b := a.bases()[0]
-	if b.Spec.ClusterName != "orders" || b.Spec.Method != v1alpha1.BackupMethodDump || b.Spec.Schedule != "daily" || b.Labels[v1alpha1.LabelComponent] != resources.ComponentArchive || !strings.HasPrefix(b.Name, "orders-base-") {
+	if b.Spec.ClusterName != "orders" || b.Spec.Method != v1alpha1.BackupMethodDump || b.Spec.Schedule != "" || b.Labels[v1alpha1.LabelComponent] != resources.ComponentArchive || !strings.HasPrefix(b.Name, "orders-base-") {
 		t.Errorf("the base is %+v", b)
 	}
 	var job batchv1.Job

@@ -2,6 +2,7 @@ package backups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,9 +48,6 @@ func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
 	if s.Recovering() {
 		return nil // the pods' identity is that of the restore until then, and a pod keeps the one that it began with
 	}
-	if err := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS); err != nil {
-		return err
-	}
 	report := resources.ArchiveReport(s.Cluster)
 	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {
 		return err
@@ -63,13 +61,22 @@ func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
 		return err
 	}
 	var set appsv1.StatefulSet
-	failure := s.UnlessLeaving(r.Objects.Apply(ctx, s, ac, *ac.Name, &set))
+	foreign := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS)
+	var failure error
+	if foreign != nil { // what is there goes on, and is read
+		_, _, failure = r.Objects.Find(ctx, s, *ac.Name, &set)
+	} else {
+		failure = s.UnlessLeaving(r.Objects.Apply(ctx, s, ac, *ac.Name, &set))
+	}
 	s.Cache.Backups.OrphansSought = false
 	s.Backup.ArchiveSince = set.CreationTimestamp.Time
 	if s.Backup.Archived, err = r.archiveReport(ctx, s); err != nil {
 		return err
 	}
 	s.Backup.ArchiveRead = true
+	if foreign != nil {
+		return errors.Join(foreign, failure)
+	}
 	if failure != nil {
 		return r.replaceArchive(ctx, s, &set, want, failure)
 	}
@@ -115,7 +122,7 @@ func (r *Archive) ensureBase(ctx context.Context, s *pass.Pass) error {
 			Labels: resources.Labels(s.Cluster, resources.ComponentArchive),
 		},
 		Spec: v1alpha1.MySQLBackupSpec{
-			ClusterName: s.Cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain, Schedule: basesPruner(s.Cluster),
+			ClusterName: s.Cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain,
 		},
 	}
 	if err := r.Client.Create(ctx, b, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -244,6 +244,9 @@ func (r *Supervisor) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return 0, "the namespace is being deleted, so that no pod can delete it", nil
 		}
+		if p := pass.AsProblem(err); p != nil && p.InTheWay() {
+			return RemovalPause, "", r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Message = p.Message })
+		}
 		return SuperviseEvery, "", err
 	case jobs.Succeeded(job):
 		return 0, "", nil

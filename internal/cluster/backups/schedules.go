@@ -2,6 +2,7 @@ package backups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -68,9 +69,6 @@ func (r *Backups) ensureBackup(ctx context.Context, s *pass.Pass) {
 // EnsureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
 func (r *Backups) EnsureSchedules(ctx context.Context, s *pass.Pass) error {
 	spec := s.Cluster.Spec.Backup
-	if err := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS); err != nil {
-		return err
-	}
 	images, err := r.Objects.PodImages(s.Cluster, spec.Image)
 	if err != nil {
 		return err
@@ -109,11 +107,26 @@ func (r *Backups) ensureSchedule(ctx context.Context, s *pass.Pass, schedule v1a
 	return r.applySchedule(ctx, s, cron)
 }
 
+// applyCronJob makes a CronJob. One whose pods would have an account or a Secret of somebody else's is not made, and one that is there is
+// suspended.
+func (r *Backups) applyCronJob(ctx context.Context, s *pass.Pass, cron *batchv1ac.CronJobApplyConfiguration, current *batchv1.CronJob) error {
+	foreign := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS)
+	if foreign == nil {
+		return s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
+	}
+	_, exists, err := r.Objects.Find(ctx, s, *cron.Name, current)
+	if p := pass.AsProblem(foreign); err == nil && exists && p != nil && p.Reason == v1alpha1.ReasonForeignResource {
+		cron.Spec.WithSuspend(true)
+		err = s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
+	}
+	return errors.Join(foreign, err)
+}
+
 // applySchedule makes a CronJob, and notes since when it is there, also of one that cannot be written as it is to be: what it has to bring about
 // is due all the same.
 func (r *Backups) applySchedule(ctx context.Context, s *pass.Pass, cron *batchv1ac.CronJobApplyConfiguration) error {
 	var current batchv1.CronJob
-	err := s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, &current))
+	err := r.applyCronJob(ctx, s, cron, &current)
 	if err != nil && !pass.OwnedBy(&current, s.Cluster) {
 		return err
 	}

@@ -106,7 +106,7 @@ func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.C
 	case summary.LastGood != "":
 		message := "the newest backup is " + summary.LastGood
 		if names := unpruned(s); len(names) > 0 {
-			message += fmt.Sprintf("; backups that belong to no schedule any more stay (%d, such as %s); to delete one with its data, set its spec.deletionPolicy to Delete and delete it", len(names), strings.Join(names[:min(len(names), namedAtMost)], ", "))
+			message += fmt.Sprintf("; backups that belong to no schedule any more stay (%d, such as %s); docs/backup.md says how to delete one with its data", len(names), strings.Join(names[:min(len(names), namedAtMost)], ", "))
 		}
 		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, message
 	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return b.Standing() == v1alpha1.StandingVanished }):

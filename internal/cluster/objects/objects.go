@@ -159,7 +159,11 @@ func (r *Objects) AppCredentials(s *pass.Pass) resources.AppCredentials {
 // OwnsForPods returns a problem when the account that a cluster's backup pods run as, or the Secret that they are given, is somebody
 // else's. Their image is in the spec, so that whoever may edit a cluster would get the rights of the one and the content of the other.
 func OwnsForPods(ctx context.Context, cached client.Client, past client.Reader, c *v1alpha1.MySQLCluster, secret string) error {
-	for name, obj := range map[string]client.Object{resources.NamesOf(c.Name).BackupAccount: &corev1.ServiceAccount{}, secret: &corev1.Secret{}} {
+	for _, of := range []struct {
+		name string
+		obj  client.Object
+	}{{resources.NamesOf(c.Name).BackupAccount, &corev1.ServiceAccount{}}, {secret, &corev1.Secret{}}} {
+		name, obj := of.name, of.obj
 		kind, exists, err := find(ctx, cached, past, client.ObjectKey{Namespace: c.Namespace, Name: name}, obj)
 		switch {
 		case err != nil:

@@ -64,6 +64,9 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	if s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 {
 		return nil
 	}
+	if !r.somethingToMake(s) {
+		unproven = nil // it is held back
+	}
 	if s.Seen.PreflightProblem = cmp.Or(r.unlaunchable(s), unproven); s.Seen.PreflightProblem == nil {
 		r.tryLaunch(ctx, s)
 	}

@@ -15,7 +15,7 @@ import (
 
 const (
 	// eventPage is how many events one statement reads: few enough for the time that a statement is given.
-	eventPage = 2000
+	eventPage = 500
 	// mostEvents and mostEventBytes bound what is read in all; with events of the usual size that is a binary log of 1 GiB.
 	mostEvents, mostEventBytes = 4_000_000, 256 << 20
 	// mostBinaryLogs is how many binary logs are looked into, the newest first.

@@ -130,7 +130,7 @@ type Snapshots struct {
 }
 
 // reportSnapshot writes how far a snapshot is.
-func (r *Snapshots) reportSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, taken inventory.Snapshot) error {
+func (r *Snapshots) reportSnapshot(ctx context.Context, b *v1alpha1.MySQLBackup, taken inventory.Snapshot) error {
 	now := metav1.NewTime(r.Clock.Now())
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
 		if st.SnapshotID != taken.ID {
@@ -149,7 +149,7 @@ func (r *Snapshots) reportSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha
 		case inventory.SnapshotCompleted:
 			st.Phase, st.Reason, st.Message, st.Progress, st.CompletedAt = v1alpha1.BackupCompleted, "", "", nil, &now
 			st.Duration = now.Sub(st.StartedAt.Time).Round(time.Second).String()
-			st.DataBytes = int64(s.Cluster.StorageGiB()) << 30
+			st.DataBytes = int64(taken.SizeGiB) << 30
 		case inventory.SnapshotError:
 			st.Phase, st.Reason, st.Progress, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonSnapshotFailed, nil, &now
 			st.Message = "EC2 could not complete snapshot " + taken.ID

@@ -118,7 +118,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 		lookSoon(s)
 	}
 	if taken, ok := s.SnapshotOf(b); ok {
-		return r.reportSnapshot(ctx, s, b, taken)
+		return r.reportSnapshot(ctx, b, taken)
 	}
 	if b.Status.SnapshotID != "" {
 		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
@@ -155,7 +155,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 			}
 		}))
 	}
-	return r.reportSnapshot(ctx, s, b, taken)
+	return r.reportSnapshot(ctx, b, taken)
 }
 
 // askedByAnother says whether an operator before this one asked EC2 for a backup's snapshot, and EC2 may not list yet what it made: that

@@ -191,7 +191,7 @@ func (r *Snapshots) endSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.M
 		return unlistedProblem(s)
 	}
 	if taken, ok := s.SnapshotOf(b); ok && taken.State == inventory.SnapshotCompleted && !GivenUp(b) {
-		return r.reportSnapshot(ctx, s, b, taken)
+		return r.reportSnapshot(ctx, b, taken)
 	}
 	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {
 		return err

@@ -280,7 +280,7 @@ var mutants = []mutant{
 	{
 		name: "an instance that is stopping counts as stopped",
 		at:   101,
-		file: observedFile,
+		file: "internal/topology/off.go",
 		old:  "return in.State != stateStopped && in.State != stateTerminated })",
 		new:  "return in.State == stateRunning || in.State == statePending })",
 	},

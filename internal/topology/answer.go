@@ -16,3 +16,8 @@ func (m *Member) blind() bool {
 	_, wrong := m.SQL.Misconfigured["performance_schema"]
 	return wrong
 }
+
+// cloneCutOff says whether the last CLONE onto this member did not come to its end.
+func (m *Member) cloneCutOff() bool {
+	return m.SQL.Clone != nil && (m.SQL.Clone.State == cloneFailed || m.SQL.Clone.State == cloneInterrupted)
+}

@@ -85,3 +85,15 @@ func (m Membership) from(member, memory string) Membership {
 	m.Memory[member] = memory
 	return m
 }
+
+// newestRow returns the newest membership row that a primary or a replica of it shows: a row that admits the first replica waits on
+// the primary, which does not show it yet. Nil for none.
+func newestRow(primary *Member, members map[string]*Member) *Membership {
+	row := primary.SQL.Membership
+	for _, m := range members {
+		if own := m.SQL.Membership; m.verified() && row != nil && own != nil && own.Primary == row.Primary && own.Epoch > row.Epoch {
+			row = own
+		}
+	}
+	return row
+}

@@ -423,12 +423,6 @@ func (m *Member) following() bool {
 // broken reports whether an error stopped a thread of a replica that answers.
 func (m *Member) broken() bool { return m.verified() && m.SQL.Replication.Broken() }
 
-// halted says whether every instance of the member is confirmed off: stopped, or gone for good. One that is shutting down
-// still runs.
-func (m *Member) halted() bool {
-	return !slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State != stateStopped && in.State != stateTerminated })
-}
-
 // downFor is for how long a member has not been reached; 0 while it is.
 func (m *Member) downFor(now time.Time) time.Duration {
 	if m.DownSince.IsZero() {
@@ -490,11 +484,6 @@ func (m *Member) CurrentInstance() *Instance {
 		}
 	}
 	return best
-}
-
-// cloneCutOff says whether the last CLONE onto this member did not come to its end.
-func (m *Member) cloneCutOff() bool {
-	return m.SQL.Clone != nil && (m.SQL.Clone.State == cloneFailed || m.SQL.Clone.State == cloneInterrupted)
 }
 
 // ordered returns the members by ordinal.

@@ -40,3 +40,9 @@ func (m *Member) eachOff(now time.Time) bool {
 	}
 	return known && now.Sub(m.DownSince) >= lateAnswers
 }
+
+// halted says whether every instance of the member is confirmed off: stopped, or gone for good. One that is shutting down
+// still runs.
+func (m *Member) halted() bool {
+	return !slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State != stateStopped && in.State != stateTerminated })
+}

@@ -160,7 +160,7 @@ func (r *Reader) awaitSweep(ctx context.Context) error {
 	case <-patience.C:
 		return trouble
 	case <-ctx.Done():
-		return ctx.Err()
+		return gaveUp(ctx, r.store)
 	}
 }
 

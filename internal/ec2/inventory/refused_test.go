@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,5 +130,36 @@ func TestNoLookEndsAnother(t *testing.T) {
 	}
 	if answered := r.Known(uid).Answered["i-1"]; !answered.Equal(r.clock.Now()) {
 		t.Errorf("the instance is of %s", answered)
+	}
+}
+
+// TestWhoWaitsNoLongerForASweep says what the sweep says when it ends, so that a condition does not change.
+func TestWhoWaitsNoLongerForASweep(t *testing.T) {
+	for _, c := range []struct {
+		silent []string
+		want   string
+	}{
+		{[]string{"DescribeInstances", "DescribeVolumes", "DescribeSecurityGroups"}, "list instances: no answer from AWS to ec2:DescribeInstances"},
+		{[]string{"DescribeVolumes"}, "list volumes: no answer from AWS to ec2:DescribeVolumes"},
+		{[]string{"DescribeSecurityGroups"}, "list security groups: no answer from AWS to ec2:DescribeSecurityGroups"},
+	} {
+		e := &answering{callTimeout: 2 * time.Second}
+		r, pass, _ := readerOf(t, e)
+		if _, err := r.Observe(t.Context(), uid, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range c.silent {
+			e.set(list, silent, "")
+		}
+		pass(SweepInterval)
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, gaveUp := r.Observe(brief, uid, 0)
+		cancel()
+		pass(SweepInterval)
+		_, ended := r.Observe(t.Context(), uid, 0)
+		want := "read the state of EC2 in us-east-1: " + c.want
+		if awsapi.Message(gaveUp) != want || awsapi.Message(ended) != want {
+			t.Errorf("%v do not answer: at first %q, then %q, want %q", c.silent, awsapi.Message(gaveUp), awsapi.Message(ended), want)
+		}
 	}
 }

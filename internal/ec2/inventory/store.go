@@ -236,7 +236,14 @@ func (s *store) enter(account string) {
 // taken is when the last complete sweep began: what the three lists of a sweep show is no older than that. Zero while one of them was
 // never answered. The caller has locked the store.
 func (s *store) taken() time.Time {
-	return slices.MinFunc([]time.Time{s.listed[listInstances], s.listed[listVolumes], s.listed[listGroups]}, time.Time.Compare)
+	list, _ := s.oldest()
+	return s.listed[list]
+}
+
+// oldest is the list of a sweep whose last answer is the oldest, and the call that reads it. The caller has locked the store.
+func (s *store) oldest() (list List, call string) {
+	found := slices.MinFunc(sweptLists, func(a, b sweptList) int { return s.listed[a.list].Compare(s.listed[b.list]) })
+	return found.list, found.call
 }
 
 // inventory is a cluster's part of the store.

@@ -3,11 +3,15 @@ package inventory
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 )
@@ -32,8 +36,20 @@ func (r *Reader) joinSweep(ctx context.Context) error {
 	case result := <-r.beginSweep(ctx):
 		return result.Err
 	case <-ctx.Done():
+		return gaveUp(ctx, r.store)
+	}
+}
+
+// gaveUp is why a caller waits no longer for the sweep under way. When its time is over, that is what the sweep itself will report
+// if EC2 does not answer: a condition says the same then.
+func gaveUp(ctx context.Context, s *store) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ctx.Err()
 	}
+	var list List
+	var call string
+	s.read(func() { list, call = s.oldest() })
+	return fmt.Errorf("list %s: %w", list, &smithy.OperationError{ServiceID: ec2.ServiceID, OperationName: call, Err: ctx.Err()})
 }
 
 // beginSweep begins a sweep, unless one is under way, and returns how it went. The lists beside it are begun after it, and do not

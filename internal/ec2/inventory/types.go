@@ -140,6 +140,15 @@ const (
 	listGroups    List = "security groups"
 )
 
+// sweptList is a list of a sweep, and the call that reads it.
+type sweptList struct {
+	list List
+	call string
+}
+
+// sweptLists are the lists of a sweep. Of several that fail the first is reported.
+var sweptLists = []sweptList{{listInstances, "DescribeInstances"}, {listVolumes, "DescribeVolumes"}, {listGroups, "DescribeSecurityGroups"}}
+
 // The lists beside the sweep.
 const (
 	ListSnapshots List = "snapshots"

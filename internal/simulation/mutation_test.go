@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,11 @@ const (
 	mutantSchedules = 4_000
 	// mutantTime is how long one may take, building included.
 	mutantTime = 15 * time.Minute
+	// mutantShare: of so many mutants one is tried in an ordinary run, others with each NAIROBI_SEED. Each is built for itself, and all of
+	// them take half an hour.
+	mutantShare = 8
+	// Which are tried is what NAIROBI_MUTANTS says: those of the ordinary run when it is empty, all that must be noticed, or the open ones too.
+	mutantsVariable, settledMutants, allMutants = "NAIROBI_MUTANTS", "settled", "all"
 )
 
 // verdict is how TestSchedules tells of a broken invariant.
@@ -28,14 +34,15 @@ var verdict = regexp.MustCompile(`schedule (\d+): ([^:\n]+): `)
 
 // TestMutants breaks the operator on purpose, one way after the other, and plays schedules until an invariant breaks, or runs the unit test
 // that must fail. A mutant that nobody notices says that a line of the real thing is not needed, or that the tests are blind; those
-// of which that is not settled are tried with NAIROBI_MUTANTS=all, and many schedules.
+// of which that is not settled are tried with NAIROBI_MUTANTS=all, and many schedules. A share of the mutants is tried; `make mutants` tries
+// all.
 func TestMutants(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range slices.Concat(mutants, certificateMutants) {
-		if m.open && os.Getenv("NAIROBI_MUTANTS") != "all" {
+		if !m.tried(os.Getenv(mutantsVariable), os.Getenv("NAIROBI_SEED")) {
 			continue
 		}
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
@@ -46,6 +53,46 @@ func TestMutants(t *testing.T) {
 			}
 			m.mustBeNoticed(t, root)
 		})
+	}
+}
+
+// tried says whether a run of these mutants and this seed tries the mutant. A mutant that is new does not change which others are.
+func (m mutant) tried(which, seed string) bool {
+	switch {
+	case which == allMutants:
+		return true
+	case m.open:
+		return false
+	case which == settledMutants:
+		return true
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(seed + " " + m.name))
+	return sum.Sum64()%mutantShare == 0
+}
+
+// TestEveryMutantIsTriedWithSomeSeed, and in no run none of them.
+func TestEveryMutantIsTriedWithSomeSeed(t *testing.T) {
+	never := map[string]bool{}
+	for _, m := range slices.Concat(mutants, certificateMutants) {
+		never[m.name] = !m.open
+	}
+	for seed := range 100 {
+		tried := 0
+		for _, m := range slices.Concat(mutants, certificateMutants) {
+			if m.tried("", strconv.Itoa(seed)) {
+				never[m.name] = false
+				tried++
+			}
+		}
+		if settled := len(mutants) + len(certificateMutants); tried == 0 || tried > settled/2 {
+			t.Errorf("seed %d tries %d of %d mutants", seed, tried, settled)
+		}
+	}
+	for name, is := range never {
+		if is {
+			t.Errorf("no seed tries %q", name)
+		}
 	}
 }
 

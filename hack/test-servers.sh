@@ -6,6 +6,8 @@
 # A test that fails is run once more, alone. One that passes then fails nothing, but it is named at the end, and in the file
 # that NAIROBI_UNSTABLE names: a test that fails once in a while is a defect, of the test or of what it tests, and not to be lived
 # with. More than three that fail, a data race and a package that does not end by itself are never tried again.
+#
+# With NAIROBI_SLICE=4, as in CI, every fourth test of the packages is run, others with each NAIROBI_SEED, unless -run says which.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,12 +18,27 @@ if [[ -z $packages ]]; then
 fi
 gotestsum=$(hack/tool.sh gotestsum)
 
-format=standard-quiet
+# slice prints a pattern of every NAIROBI_SLICE-th test.
+slice() {
+  local wanted folders
+  read -ra wanted <<<"$packages"
+  mapfile -t folders < <(go list -f '{{ if or .TestGoFiles .XTestGoFiles }}{{ .Dir }}{{ end }}' "${wanted[@]}")
+  find "${folders[@]}" -maxdepth 1 -name '*_test.go' -exec grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' {} + |
+    awk '{ print $2 }' | sort -u |
+    awk -v of="$NAIROBI_SLICE" -v seed="${NAIROBI_SEED:-0}" 'NR % of == seed % of { printf "%s%s", separator, $0; separator = "|" }'
+}
+
+format=standard-quiet chosen=
 for argument; do
-  if [[ $argument == -v ]]; then
-    format=standard-verbose
-  fi
+  case $argument in
+    -v) format=standard-verbose ;;
+    -run | -run=*) chosen=yes ;;
+  esac
 done
+if [[ ${NAIROBI_SLICE:-1} != 1 && -z $chosen ]]; then
+  set -- -run "^($(slice))\$" "$@"
+  echo "one of every $NAIROBI_SLICE tests, NAIROBI_SEED=${NAIROBI_SEED:-0}"
+fi
 report=$(mktemp)
 races=$(mktemp -d) # gotestsum shows what a test that fails printed, and a race is reported beside another
 export GORACE="${GORACE:-} log_path=$races/race"

@@ -15,6 +15,10 @@ import (
 // seeded at the moment will ask for what was written meanwhile.
 const keepBinaryLogs = 3
 
+// mostLogListBytes is how long a list of binary logs may be, in bytes: some 25 for each of a million, after which they get longer names.
+// Those of a server that keeps them for ever, in small files, are many just when its disk fills.
+const mostLogListBytes = 32 << 20
+
 // Purged is how many binary logs were removed, and how many bytes they had.
 type Purged struct {
 	Logs  int
@@ -91,6 +95,7 @@ func firstLogs(logs []binaryLog, enough uint64) []binaryLog {
 
 // binaryLogs lists the binary logs, oldest first.
 func binaryLogs(ctx context.Context, s *conn.Session) ([]binaryLog, error) {
+	defer s.TakeAnswers(mostLogListBytes)()
 	var logs []binaryLog
 	err := s.Rows(ctx, "SHOW BINARY LOGS", nil, func(rows *sql.Rows) error {
 		row, err := named(rows)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
@@ -107,4 +108,22 @@ func TestPurgeBinaryLogs(t *testing.T) {
 	mysqltest.Must(t, m[1].StartReplica(ctx))
 	mysqltest.Must(t, m[2].StartReplica(ctx))
 	mysqltest.Must(t, <-waiting.Ended)
+}
+
+// TestALongListOfBinaryLogsIsRead though it is longer than what the pool takes as an answer to anything else.
+func TestALongListOfBinaryLogsIsRead(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	db := mysqltest.Root(t, w.Servers[0])
+	for range 400 { // some 25 bytes of an answer each
+		mysqltest.Exec(t, db, "FLUSH BINARY LOGS")
+	}
+	executed := m[0].Observe(t.Context()).Executed
+	narrow := mysqltest.NewPool(t, func(o *conn.Options) { o.MaxAnswer = 6 << 10 })
+	purged, err := w.Members(narrow)[0].PurgeBinaryLogs(t.Context(), []string{executed}, 0)
+	if err != nil || purged.Logs == 0 {
+		t.Errorf("%+v removed, %v", purged, err)
+	}
+	if _, err := m[0].PurgeBinaryLogs(t.Context(), []string{executed}, 0); err != nil {
+		t.Error(err)
+	}
 }

@@ -129,9 +129,12 @@ func (s *Session) Options() Options { return s.pool.options }
 // Certificate is what the server showed, when the connection or the one that it resumes was made.
 func (s *Session) Certificate() *x509.Certificate { return s.cert }
 
-// TakeAnswers has the session take answers of up to most bytes from now on, instead of MaxAnswer of its pool. It is for a session that
-// nobody else uses.
-func (s *Session) TakeAnswers(most int64) { s.wire.most = most }
+// TakeAnswers has the session take answers of up to most bytes, instead of MaxAnswer of its pool, until the returned function is called.
+func (s *Session) TakeAnswers(most int64) (restore func()) {
+	before := s.wire.most
+	s.wire.most = most
+	return func() { s.wire.most = before }
+}
 
 // Broken says that the connection is of no use any more.
 func (s *Session) Broken() bool { return s.broken }

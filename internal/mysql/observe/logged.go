@@ -45,7 +45,7 @@ func (m *Observer) LoggedTransactions(ctx context.Context, gtids string) (found 
 		return nil, conn.Unreachable(err)
 	}
 	defer s.Close()
-	s.TakeAnswers(mostPageBytes)
+	defer s.TakeAnswers(mostPageBytes)()
 	search := &logSearch{session: s, wanted: wanted}
 	if err := search.run(ctx); err != nil {
 		return nil, err

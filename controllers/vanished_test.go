@@ -18,7 +18,13 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/kstatus"
 )
 
-// purposeTag is the tag by which the operator knows the snapshot of a backup.
+// backupTags are the tags by which the operator knows the snapshot of a backup.
+func backupTags(b *v1alpha1.MySQLBackup) []types.Tag {
+	return append(purposeTag(b), types.Tag{Key: aws.String(v1alpha1.TagNamespace), Value: aws.String(b.Namespace)},
+		types.Tag{Key: aws.String(v1alpha1.TagClusterUID), Value: aws.String(b.Status.ClusterUID)})
+}
+
+// purposeTag is the one of them that names the backup.
 func purposeTag(b *v1alpha1.MySQLBackup) []types.Tag {
 	return []types.Tag{{Key: aws.String(awsapi.TagPurpose), Value: aws.String(pass.PurposeOf(b))}}
 }
@@ -79,6 +85,23 @@ func TestABackupWhoseSnapshotIsGoneSaysSo(t *testing.T) {
 	_, err = g.account.api.DeleteSnapshot(t.Context(), &awsec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
 	must(t, err)
 	g.lookUntil("kept", "False/BackupVanished", nil)
+}
+
+// TestABackupWhoseSnapshotLostOneTagSaysSo, whichever of those by which a restore finds it.
+func TestABackupWhoseSnapshotLostOneTagSaysSo(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.take("kept", "")
+	b := g.until("kept", v1alpha1.BackupCompleted)
+	resources := []string{b.Status.SnapshotID}
+	for _, tag := range backupTags(b) {
+		_, err := g.account.api.DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: resources, Tags: []types.Tag{tag}})
+		must(t, err)
+		g.lookUntil("kept", "False/BackupVanished", nil)
+		_, err = g.account.api.CreateTags(t.Context(), &awsec2.CreateTagsInput{Resources: resources, Tags: []types.Tag{tag}})
+		must(t, err)
+		g.lookUntil("kept", "True/Completed", nil)
+	}
 }
 
 // TestARestoreOfABackupWhoseSnapshotIsGone is refused at once, and begins once a person has restored the tags: what the status of a backup says

@@ -86,7 +86,7 @@ func begun(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Done() || GivenUp(b) || !b.DeletionTimestamp.IsZero() {
 		return false
 	}
-	_, shown := s.SnapshotOf(b)
+	_, shown := s.TakenFor(b)
 	return shown || b.Status.Phase == v1alpha1.BackupRunning
 }
 
@@ -95,7 +95,7 @@ func leavesSnapshot(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
 	if !b.DeletionTimestamp.IsZero() {
 		return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer)
 	}
-	taken, shown := s.SnapshotOf(b)
+	taken, shown := s.TakenFor(b)
 	return b.Status.Phase == v1alpha1.BackupFailed && shown && superfluous(b, taken)
 }
 
@@ -117,7 +117,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	if !b.Done() {
 		lookSoon(s)
 	}
-	if taken, ok := s.SnapshotOf(b); ok {
+	if taken, ok := s.TakenFor(b); ok {
 		return r.reportSnapshot(ctx, b, taken)
 	}
 	if b.Status.SnapshotID != "" {

@@ -54,8 +54,9 @@ func giveUpSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBacku
 // emptied says whether the retention took a completed backup's snapshot, and was cut off before its MySQLBackup was deleted. As long
 // as EC2 shows the snapshot, the retention decides anew.
 func emptied(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	_, shown := s.TakenFor(b)
 	return b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() && b.Annotations[v1alpha1.AnnotationGivenUp] == pruned &&
-		s.SnapshotGone(b, ptr.Deref(b.Status.CompletedAt, metav1.Time{}).Time)
+		!shown && s.SnapshotsListed(ptr.Deref(b.Status.CompletedAt, metav1.Time{}).Time)
 }
 
 // superfluous says whether the snapshot of a backup that failed, or goes, is to be deleted. One that EC2 has completed stays
@@ -66,7 +67,7 @@ func superfluous(b *v1alpha1.MySQLBackup, taken inventory.Snapshot) bool {
 
 // completedAfterAll says whether EC2 has completed the snapshot of a backup that failed while EC2 did not answer.
 func completedAfterAll(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
-	taken, ok := s.SnapshotOf(b)
+	taken, ok := s.TakenFor(b)
 	return ok && taken.State == inventory.SnapshotCompleted && b.Status.Phase == v1alpha1.BackupFailed && b.DeletionTimestamp.IsZero() && !GivenUp(b)
 }
 
@@ -75,13 +76,13 @@ func mayComplete(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupFailed || b.Status.StartedAt == nil || GivenUp(b) {
 		return false
 	}
-	_, shown := s.SnapshotOf(b)
+	_, shown := s.TakenFor(b)
 	return shown || !s.Observed.CloudReachable || !listed(s)
 }
 
 // discardSnapshot deletes what is left of a snapshot that failed or was given up, also when EC2 completes it after that.
 func (r *Snapshots) discardSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
-	taken, ok := s.SnapshotOf(b)
+	taken, ok := s.TakenFor(b)
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (r *Snapshots) releaseSnapshot(ctx context.Context, s *pass.Pass, b *v1alph
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
 		return nil
 	}
-	taken, ok := s.SnapshotOf(b)
+	taken, ok := s.TakenFor(b)
 	switch {
 	case !ok && r.mayYetShow(b):
 		return &engine.Problem{Message: "EC2 may not show yet what it made for it", After: engine.AfterWaiting, Aside: true}
@@ -124,7 +125,7 @@ func (r *Snapshots) releaseSnapshot(ctx context.Context, s *pass.Pass, b *v1alph
 // unlisted says whether EC2 may have completed the snapshot of a backup that was begun, and has not answered the list of snapshots since:
 // a whole one must not be deleted for that.
 func unlisted(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
-	taken, ok := s.SnapshotOf(b)
+	taken, ok := s.TakenFor(b)
 	return !listed(s) && b.Status.StartedAt != nil && (!ok || taken.State == inventory.SnapshotPending)
 }
 
@@ -190,7 +191,7 @@ func (r *Snapshots) endSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.M
 	if unlisted(s, b) {
 		return unlistedProblem(s)
 	}
-	if taken, ok := s.SnapshotOf(b); ok && taken.State == inventory.SnapshotCompleted && !GivenUp(b) {
+	if taken, ok := s.TakenFor(b); ok && taken.State == inventory.SnapshotCompleted && !GivenUp(b) {
 		return r.reportSnapshot(ctx, b, taken)
 	}
 	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {

@@ -29,8 +29,8 @@ func (r *Snapshots) recordVanished(ctx context.Context, s *pass.Pass, b *v1alpha
 	})
 }
 
-// hasVanished says whether EC2 has the snapshot of a completed backup no more. It is not known of a backup that is not completed, and while
-// EC2 does not answer the list of snapshots.
+// hasVanished says whether EC2 has the snapshot of a completed backup no more, with the tags that a restore asks for. It is not known of a
+// backup that is not completed, and while EC2 does not answer the list of snapshots.
 func hasVanished(s *pass.Pass, b *v1alpha1.MySQLBackup) (vanished, known bool) {
 	if b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil {
 		return false, false
@@ -38,6 +38,6 @@ func hasVanished(s *pass.Pass, b *v1alpha1.MySQLBackup) (vanished, known bool) {
 	if _, shown := s.SnapshotOf(b); shown {
 		return false, true
 	}
-	vanished = s.SnapshotGone(b, b.Status.CompletedAt.Add(snapshotShown))
+	vanished = s.SnapshotsListed(b.Status.CompletedAt.Add(snapshotShown))
 	return vanished, vanished
 }

@@ -53,6 +53,34 @@ func TestWhetherASnapshotHasVanishedIsKnown(t *testing.T) {
 	}
 }
 
+// TestASnapshotThatNoRestoreWouldTakeHasVanished: one that has lost one of its tags, and a copy with all of them.
+func TestASnapshotThatNoRestoreWouldTakeHasVanished(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		change   func(*inventory.Snapshot)
+		vanished bool
+	}{
+		"it is as it was":        {func(*inventory.Snapshot) {}, false},
+		"its namespace is gone":  {func(s *inventory.Snapshot) { delete(s.Tags, v1alpha1.TagNamespace) }, true},
+		"its cluster is gone":    {func(s *inventory.Snapshot) { delete(s.Tags, v1alpha1.TagClusterUID) }, true},
+		"its purpose is gone":    {func(s *inventory.Snapshot) { delete(s.Tags, awsapi.TagPurpose) }, true},
+		"another cluster has it": {func(s *inventory.Snapshot) { s.Tags[v1alpha1.TagClusterUID] = "another" }, true},
+		"a copy is left":         {func(s *inventory.Snapshot) { s.ID = "snap-copy" }, true},
+	} {
+		b := completed("b", "hourly", v1alpha1.BackupMethodSnapshot)
+		b.Namespace, b.UID = "shop", "b"
+		b.Status.ClusterUID, b.Status.SnapshotID, b.Status.CompletedAt = "orders", "snap-1", &metav1.Time{Time: noon.Add(-time.Hour)}
+		shown := inventory.Snapshot{ID: "snap-1", State: inventory.SnapshotCompleted, Tags: map[string]string{
+			v1alpha1.TagNamespace: "shop", v1alpha1.TagClusterUID: "orders", awsapi.TagPurpose: pass.PurposeOf(&b)}}
+		c.change(&shown)
+		s := &pass.Pass{}
+		s.Observed.CloudReachable, s.Seen.Inventory.SnapshotsTaken, s.Seen.Inventory.Snapshots = true, noon, []inventory.Snapshot{shown}
+		if vanished, known := hasVanished(s, &b); vanished != c.vanished || !known {
+			t.Errorf("%s: vanished %v, known %v", name, vanished, known)
+		}
+	}
+}
+
 // TestWhatABackupIsWorth: only a good one is the last good one.
 func TestWhatABackupIsWorth(t *testing.T) {
 	at := metav1.Now()

@@ -278,20 +278,36 @@ func (s *Pass) Restored() string {
 	return ""
 }
 
+// SnapshotQuery is what a snapshot must carry, and be, to be the one of a backup: a restore copies no other, and without it the backup has
+// vanished. The tags are those that only the operator gives. What the status says, which the backup pods may write, has to agree with
+// them: neither alone leads to a snapshot.
+func SnapshotQuery(b *v1alpha1.MySQLBackup) inventory.SnapshotQuery {
+	return inventory.SnapshotQuery{Namespace: b.Namespace, Purpose: PurposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID}
+}
+
 // SnapshotOf is the snapshot of a backup as EC2 shows it.
 func (s *Pass) SnapshotOf(b *v1alpha1.MySQLBackup) (inventory.Snapshot, bool) {
-	i := slices.IndexFunc(s.Seen.Inventory.Snapshots, func(x inventory.Snapshot) bool { return x.Tags[awsapi.TagPurpose] == PurposeOf(b) })
+	i := slices.IndexFunc(s.Seen.Inventory.Snapshots, SnapshotQuery(b).Fits)
 	if i < 0 {
 		return inventory.Snapshot{}, false
 	}
 	return s.Seen.Inventory.Snapshots[i], true
 }
 
-// SnapshotGone says whether EC2 has no snapshot of a backup any more that it had at a moment. While it does not answer the list of
-// snapshots nobody knows.
-func (s *Pass) SnapshotGone(b *v1alpha1.MySQLBackup, had time.Time) bool {
-	_, shown := s.SnapshotOf(b)
-	return !shown && s.Observed.CloudReachable && s.Seen.Inventory.SnapshotsTaken.After(had)
+// TakenFor is what EC2 shows of the snapshots that the cluster took for a backup, the one that the status names first. The operator may
+// delete it; whether a restore may copy it, SnapshotOf says.
+func (s *Pass) TakenFor(b *v1alpha1.MySQLBackup) (taken inventory.Snapshot, shown bool) {
+	for _, x := range s.Seen.Inventory.Snapshots {
+		if x.TakenBy(s.UID(), PurposeOf(b)) && (!shown || x.ID == b.Status.SnapshotID) {
+			taken, shown = x, true
+		}
+	}
+	return taken, shown
+}
+
+// SnapshotsListed says whether EC2 answers, and has listed its snapshots since a moment.
+func (s *Pass) SnapshotsListed(since time.Time) bool {
+	return s.Observed.CloudReachable && s.Seen.Inventory.SnapshotsTaken.After(since)
 }
 
 // Records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.

@@ -126,10 +126,9 @@ func turnDown(source *topology.Source, reason, format string, args ...any) {
 	source.Why, source.Final = topology.Finding{Reason: reason, Message: fmt.Sprintf(format, args...)}, true
 }
 
-// lookAtBackup looks for the snapshot of a MySQLBackup by the tags that only the operator gives. What the status says, which the
-// backup pods may write, has to agree with them: neither alone leads to a snapshot.
+// lookAtBackup looks for the snapshot of a MySQLBackup.
 func lookAtBackup(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
-	snapshot, found, err := s.Access.Cloud.Inventory.SnapshotOf(ctx, inventory.SnapshotQuery{Namespace: b.Namespace, Purpose: pass.PurposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
+	snapshot, found, err := s.Access.Cloud.Inventory.SnapshotOf(ctx, pass.SnapshotQuery(b))
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,17 @@ type SnapshotQuery struct {
 	ClusterUID, ID string
 }
 
+// Fits says whether a snapshot is one that is looked for.
+func (q SnapshotQuery) Fits(s Snapshot) bool {
+	return s.Tags[v1alpha1.TagNamespace] == q.Namespace && s.Tags[awsapi.TagPurpose] == q.Purpose &&
+		(q.ClusterUID == "" || s.Tags[v1alpha1.TagClusterUID] == q.ClusterUID) && (q.ID == "" || s.ID == q.ID)
+}
+
+// TakenBy says whether a cluster took the snapshot for a purpose, by the tags that only the operator gives.
+func (s Snapshot) TakenBy(clusterUID, purpose string) bool {
+	return s.Tags[v1alpha1.TagClusterUID] == clusterUID && s.Tags[awsapi.TagPurpose] == purpose
+}
+
 // SnapshotOf asks EC2 for the snapshot of this account that a cluster of a namespace took for a purpose, and says whether there
 // is one: of several, which a lost answer could leave behind, the oldest that did not fail. Each thing that is known of it
 // narrows the choice, and none widens it.
@@ -84,7 +95,7 @@ func (r *Reader) SnapshotOf(ctx context.Context, q SnapshotQuery) (Snapshot, boo
 	}
 	best, ok := Snapshot{}, false
 	for _, s := range found {
-		if q.ID != "" && s.ID != q.ID {
+		if !q.Fits(s) {
 			continue
 		}
 		better := !ok || best.State == SnapshotError && s.State != SnapshotError || s.State != SnapshotError && s.StartTime.Before(best.StartTime)

@@ -2,11 +2,18 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -264,6 +271,43 @@ func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 	}
 	if want := []string{kept, late}; len(backups) != 2 || !slices.Contains(backups, kept) || !slices.Contains(backups, late) {
 		t.Errorf("of %s, %s, %s and %s are left %v, want %v", deleted, kept, late, running, backups, want)
+	}
+}
+
+// TestASnapshotThatLostItsTagsIsLeft: nothing proves that it is the operator's. An event names it, and neither its MySQLBackup nor the cluster is
+// held up, whether the operator saw it with its tags or not.
+func TestASnapshotThatLostItsTagsIsLeft(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	for i, lose := range []string{awsapi.TagPurpose, v1alpha1.TagClusterUID, awsapi.TagPurpose, v1alpha1.TagClusterUID} {
+		name := fmt.Sprintf("lost-%d", i)
+		g.take(name, "")
+		b := g.until(name, v1alpha1.BackupCompleted)
+		id := b.Status.SnapshotID
+		lost := slices.DeleteFunc(backupTags(b), func(tag types.Tag) bool { return aws.ToString(tag.Key) != lose })
+		_, err := g.account.api.DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: []string{id}, Tags: lost})
+		must(t, err)
+		if again := g.newOperator(nil); i > 1 {
+			again.Images, g.o = g.o.Images, again
+		}
+		must(t, kube.Delete(t.Context(), b))
+		if s := g.look(nil); len(s.Result.Problems) > 0 {
+			t.Errorf("without the tag %s: %v", lose, s.Result.Problems)
+		}
+		if g.backup(name) != nil {
+			t.Errorf("without the tag %s it is held up", lose)
+		}
+		left, err := g.account.api.DescribeSnapshots(t.Context(), &awsec2.DescribeSnapshotsInput{Filters: []types.Filter{awsapi.Filter("snapshot-id", id)}})
+		if must(t, err); len(left.Snapshots) != 1 {
+			t.Errorf("without the tag %s nothing proves that it is the operator's, and it is deleted", lose)
+		}
+		said := ""
+		for events := g.o.Events.(*events.FakeRecorder).Events; len(events) > 0; {
+			said += <-events + "\n"
+		}
+		if !strings.Contains(said, "BackupDataLeft") || !strings.Contains(said, id) {
+			t.Errorf("without the tag %s nobody is told what is left: %s", lose, said)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -124,8 +126,8 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error
 	return nil
 }
 
-// DeleteSnapshotsFor deletes every snapshot of a cluster that was taken for a purpose, whichever volume it is of and
-// whatever became of it. That there is none is a success, unless the answer to a CreateSnapshot for it was lost in the last
+// DeleteSnapshotsFor deletes every snapshot of a cluster that was taken for a purpose, by its tags, whichever volume it is of and
+// whatever became of it. One that has lost those tags stays. That there is none is a success, unless the answer to a CreateSnapshot for it was lost in the last
 // half minute: then the error is Waiting.
 func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose string) error {
 	what := fmt.Sprintf("delete the snapshots of cluster %q for %q", clusterUID, purpose)
@@ -137,10 +139,8 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 	if err != nil {
 		return awsapi.Wrap(what, err)
 	}
-	for _, s := range c.Inventory.Known(clusterUID).Snapshots { // it knows those that EC2 does not show yet
-		if s.Tags[awsapi.TagPurpose] == purpose {
-			found[s.ID] = s
-		}
+	if err := c.addUnlisted(ctx, clusterUID, purpose, found); err != nil {
+		return awsapi.Wrap(what, err)
 	}
 	for id := range found {
 		err = errors.Join(err, c.DeleteSnapshot(ctx, clusterUID, id))
@@ -149,4 +149,27 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 		err = awsapi.Wrap(what, awsapi.NewWaiting("the answer to CreateSnapshot was lost; looking whether it took effect"))
 	}
 	return err
+}
+
+// addUnlisted adds to the snapshots of a cluster for a purpose those that the store knows and EC2's list does not show yet. EC2 is asked
+// for each by its id: what it shows without the tags has lost them.
+func (c *Cloud) addUnlisted(ctx context.Context, clusterUID, purpose string, found map[string]inventory.Snapshot) error {
+	unlisted := map[string]inventory.Snapshot{}
+	for _, s := range c.Inventory.Known(clusterUID).Snapshots {
+		if _, listed := found[s.ID]; !listed && s.TakenBy(clusterUID, purpose) {
+			unlisted[s.ID] = s
+		}
+	}
+	shown, err := c.Inventory.Snapshots.ByID(awsapi.BeforeWrite(ctx), slices.Collect(maps.Keys(unlisted))...)
+	if err != nil {
+		return err
+	}
+	for id, s := range shown {
+		c.Inventory.Snapshots.Found(id, s)
+		if !s.TakenBy(clusterUID, purpose) {
+			delete(unlisted, id)
+		}
+	}
+	maps.Copy(found, unlisted)
+	return nil
 }

@@ -60,7 +60,7 @@ func (r *Snapshots) Advance(ctx context.Context, s *pass.Pass) {
 			}
 			err = r.endOrDiscard(ctx, s, b)
 		case emptied(s, b):
-			err = r.dropPruned(ctx, b)
+			err = r.dropEmptied(ctx, s, b)
 		case completedAfterAll(s, b):
 			err = r.snapshot(ctx, s, b)
 		case b.Done() || GivenUp(b):

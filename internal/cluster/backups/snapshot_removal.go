@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,9 +90,44 @@ func (r *Snapshots) discardSnapshot(ctx context.Context, s *pass.Pass, b *v1alph
 	return s.Cache.Requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotErrand, Object: taken.ID}, r.Clock, func() error { return s.Access.Cloud.DeleteSnapshot(ctx, s.UID(), taken.ID) })
 }
 
-// deleteSnapshotOf deletes what EC2 has of a backup.
+// deleteSnapshotOf deletes what EC2 has of a backup, and reports what it must not delete.
 func (r *Snapshots) deleteSnapshotOf(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
-	return s.Cache.Requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotsErrand, Object: pass.PurposeOf(b)}, r.Clock, func() error { return s.Access.Cloud.DeleteSnapshotsFor(ctx, s.UID(), pass.PurposeOf(b)) })
+	return r.askToDelete(s, b, func() error {
+		if err := s.Access.Cloud.DeleteSnapshotsFor(ctx, s.UID(), pass.PurposeOf(b)); err != nil {
+			return err
+		}
+		return r.reportUntagged(ctx, s, b)
+	})
+}
+
+// dropEmptied deletes a MySQLBackup that is emptied.
+func (r *Snapshots) dropEmptied(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if err := r.askToDelete(s, b, func() error { return r.reportUntagged(ctx, s, b) }); err != nil {
+		return err
+	}
+	return r.dropPruned(ctx, b)
+}
+
+// askToDelete asks EC2 for what the deletion of a backup's snapshots takes, unless that was refused shortly before.
+func (r *Snapshots) askToDelete(s *pass.Pass, b *v1alpha1.MySQLBackup, ask func() error) error {
+	return s.Cache.Requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotsErrand, Object: pass.PurposeOf(b)}, r.Clock, ask)
+}
+
+// reportUntagged reports the snapshot that the status of a backup names, where EC2 has it without the tags of this cluster and this
+// backup: nothing proves then that the operator took it, and it is never deleted.
+func (r *Snapshots) reportUntagged(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	id := b.Status.SnapshotID
+	if id == "" {
+		return nil
+	}
+	found, exists, err := s.Access.Cloud.Inventory.SnapshotByID(ctx, id)
+	if err != nil || !exists || found.TakenBy(s.UID(), pass.PurposeOf(b)) {
+		return err
+	}
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupDataLeft, announce.Act,
+		"snapshot %s is left: it does not carry the tags %s=%s and %s=%s, without which the operator deletes nothing. Delete it in EC2 if it is not needed",
+		id, v1alpha1.TagClusterUID, s.UID(), awsapi.TagPurpose, pass.PurposeOf(b))
+	return nil
 }
 
 // releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is
@@ -173,7 +209,7 @@ func (r *Snapshots) SettleSnapshots(ctx context.Context, s *pass.Pass) error {
 		case b.Status.Phase == v1alpha1.BackupFailed:
 			failure = r.discardSnapshot(ctx, s, b)
 		case emptied(s, b):
-			failure = r.dropPruned(ctx, b)
+			failure = r.dropEmptied(ctx, s, b)
 		case !b.Done():
 			failure = r.endSnapshot(ctx, s, b)
 		}

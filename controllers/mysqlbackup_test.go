@@ -253,17 +253,24 @@ func TestAPersonsBackupGetsAJob(t *testing.T) {
 	}
 }
 
+// noJobs has a quota, called small, leave no room for a Job.
+func (s *shelf) noJobs() *corev1.ResourceQuota {
+	s.t.Helper()
+	none := corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	must(s.t, kube.Create(s.t.Context(), quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+	must(s.t, kube.Status().Update(s.t.Context(), quota))
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}
+	admits(s.t, job, false)
+	return quota
+}
+
 // A quota leaves no room for its Job: the backup waits, and says for what.
 func TestAJobThatIsRefused(t *testing.T) {
 	s := newShelf(t)
-	none := corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
-	must(t, kube.Create(t.Context(), quota))
-	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
-	must(t, kube.Status().Update(t.Context(), quota))
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}
-	admits(t, job, false)
+	quota := s.noJobs()
 	s.put("now", nil)
 	if b := s.look("now"); b.Status.Phase != v1alpha1.BackupPending || !strings.Contains(b.Status.Message, "exceeded quota: small") {
 		t.Errorf("status %+v", b.Status)
@@ -696,6 +703,33 @@ func TestDeletionOfABackup(t *testing.T) {
 	s.end(s.remover("gone"), batchv1.JobComplete)
 	if s.look("gone") != nil {
 		t.Error("the object stays although its data are gone")
+	}
+}
+
+// TestARemovalThatIsRefused: an event says why, and the message of a backup that failed stays; that of a deleted one says what it waits for.
+func TestARemovalThatIsRefused(t *testing.T) {
+	s := newShelf(t)
+	s.put("failed", nil)
+	s.look("failed")
+	s.running("failed")
+	b := s.completed("gone", v1alpha1.BackupDeletionDelete)
+	s.noJobs()
+	s.report("failed", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Reason, st.Message, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonStoreUnavailable, "the bucket is away", ptr.To(metav1.NewTime(s.clock.Now()))
+	})
+	s.end(s.runner("failed"), batchv1.JobFailed)
+	if b := s.look("failed"); b.Status.Message != "the bucket is away" {
+		t.Errorf("why it failed is lost: %s", b.Status.Message)
+	}
+	if said := s.events(); !strings.Contains(said, "RemovalFailed") || !strings.Contains(said, "exceeded quota: small") {
+		t.Errorf("no event says that its data stay: %s", said)
+	}
+	must(t, kube.Delete(t.Context(), b))
+	if b := s.look("gone"); b == nil || !strings.Contains(b.Status.Message, "exceeded quota: small") {
+		t.Errorf("it is gone, or does not say what it waits for: %+v", b)
+	}
+	if said := s.events(); !strings.Contains(said, "RemovalFailed") {
+		t.Errorf("no event says that the data of a deleted backup stay: %s", said)
 	}
 }
 

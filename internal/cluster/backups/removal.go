@@ -26,6 +26,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
 // RemovalPause is the pause before a removal that failed is tried again: what refused it is for a person to mend.
@@ -245,7 +246,7 @@ func (r *Supervisor) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again
 			return 0, "the namespace is being deleted, so that no pod can delete it", nil
 		}
 		if p := pass.AsProblem(err); p != nil && p.InTheWay() {
-			return RemovalPause, "", r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Message = p.Message })
+			return RemovalPause, "", r.reportRefused(ctx, b, p)
 		}
 		return SuperviseEvery, "", err
 	case jobs.Succeeded(job):
@@ -262,6 +263,15 @@ func (r *Supervisor) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again
 		return rest, "", nil
 	}
 	return SuperviseEvery, "", jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationBackground)
+}
+
+// reportRefused says why the Job that removes a backup's data cannot be made. The message of a backup that failed stays: it says why.
+func (r *Supervisor) reportRefused(ctx context.Context, b *v1alpha1.MySQLBackup, p *engine.Problem) error {
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventRemovalFailed, announce.Act, "%s could not be removed; the operator retries after %s: %s", b.Status.Location, RemovalPause, p.Message)
+	if b.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Message = p.Message })
 }
 
 // endRunner ends whoever still works on a backup, and says whether there was somebody.

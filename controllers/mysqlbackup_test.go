@@ -733,6 +733,30 @@ func TestARemovalThatIsRefused(t *testing.T) {
 	}
 }
 
+// TestARemovalNeedsNoCertificate, so that a Secret of somebody else's with the name of the backup pods' does not hold it up; a backup waits for that.
+// An account of somebody else's holds up both.
+func TestARemovalNeedsNoCertificate(t *testing.T) {
+	for name, foreign := range map[string]client.Object{
+		"Secret":         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: resources.NamesOf("orders").BackupTLS}},
+		"ServiceAccount": &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: resources.NamesOf("orders").BackupAccount}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t)
+			b := s.completed("gone", v1alpha1.BackupDeletionDelete)
+			foreign.SetNamespace(s.namespace)
+			must(t, kube.Create(t.Context(), foreign))
+			s.put("now", nil)
+			if b := s.look("now"); s.runner("now") != nil || !strings.Contains(b.Status.Message, foreign.GetName()+" exists and does not belong to this cluster") {
+				t.Errorf("a backup gets it: %+v", b.Status)
+			}
+			must(t, kube.Delete(t.Context(), b))
+			if s.look("gone"); (s.remover("gone") != nil) != (name == "Secret") {
+				t.Errorf("the Job that removes is %+v", s.remover("gone"))
+			}
+		})
+	}
+}
+
 // TestABackupIsLetGoWhenNobodyCanRemoveItsData, and nobody removes what a status only claims to be the backup's.
 func TestABackupIsLetGoWhenNobodyCanRemoveItsData(t *testing.T) {
 	for name, lose := range map[string]func(*shelf){

@@ -61,7 +61,7 @@ func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
 		return err
 	}
 	var set appsv1.StatefulSet
-	foreign := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS)
+	foreign := objects.OwnsForPod(ctx, r.Client, r.Reader, s.Cluster, ac.Spec.Template)
 	var failure error
 	if foreign != nil { // what is there goes on, and is read
 		_, _, failure = r.Objects.Find(ctx, s, *ac.Name, &set)

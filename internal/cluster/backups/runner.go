@@ -109,9 +109,6 @@ func (r *Supervisor) start(ctx context.Context, b *v1alpha1.MySQLBackup, cluster
 
 // makeJob makes a Job of a backup, after none was found.
 func (r *Supervisor) makeJob(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster, name, command string, t task.Task) error {
-	if err := objects.OwnsForPods(ctx, r.Client, r.Reader, cluster, resources.NamesOf(cluster.Name).BackupTLS); err != nil {
-		return err
-	}
 	own, err := r.Images.Operator()
 	if err != nil {
 		return err
@@ -126,6 +123,9 @@ func (r *Supervisor) makeJob(ctx context.Context, b *v1alpha1.MySQLBackup, clust
 	}
 	ac, err := resources.BackupJob(cluster, b, name, command, t, images)
 	if err != nil {
+		return err
+	}
+	if err := objects.OwnsForPod(ctx, r.Client, r.Reader, cluster, ac.Spec.Template); err != nil {
 		return err
 	}
 	var job batchv1.Job

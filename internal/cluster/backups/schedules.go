@@ -110,7 +110,7 @@ func (r *Backups) ensureSchedule(ctx context.Context, s *pass.Pass, schedule v1a
 // applyCronJob makes a CronJob. One whose pods would have an account or a Secret of somebody else's is not made, and one that is there is
 // suspended.
 func (r *Backups) applyCronJob(ctx context.Context, s *pass.Pass, cron *batchv1ac.CronJobApplyConfiguration, current *batchv1.CronJob) error {
-	foreign := objects.OwnsForPods(ctx, r.Client, r.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).BackupTLS)
+	foreign := objects.OwnsForPod(ctx, r.Client, r.Reader, s.Cluster, cron.Spec.JobTemplate.Spec.Template)
 	if foreign == nil {
 		return s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
 	}

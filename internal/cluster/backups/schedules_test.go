@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -47,7 +47,11 @@ func TestWhatCannotBeWrittenIsDueAllTheSame(t *testing.T) {
 		ports := &pass.Ports{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(made.Add(time.Hour))}
 		r := &Backups{Ports: ports, Objects: &objects.Objects{Ports: ports}}
 		s := &pass.Pass{Cluster: cluster, Cache: pass.NewCache(""), Backup: pass.Backups{Schedules: map[string]time.Time{}}}
-		if err := r.applySchedule(t.Context(), s, batchv1ac.CronJob("orders-daily", "shop")); err == nil {
+		wanted, err := resources.Schedule(cluster, v1alpha1.BackupSchedule{Name: "daily"}, task.Task{}, false, resources.Images{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.applySchedule(t.Context(), s, wanted); err == nil {
 			t.Error("nothing is wrong")
 		}
 		if since := s.Backup.Schedules["orders-daily"]; since.Equal(made) != known {

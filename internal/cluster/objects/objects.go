@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -156,22 +157,31 @@ func (r *Objects) AppCredentials(s *pass.Pass) resources.AppCredentials {
 	}
 }
 
-// OwnsForPods returns a problem when the account that a cluster's backup pods run as, or the Secret that they are given, is somebody
-// else's. Their image is in the spec, so that whoever may edit a cluster would get the rights of the one and the content of the other.
-func OwnsForPods(ctx context.Context, cached client.Client, past client.Reader, c *v1alpha1.MySQLCluster, secret string) error {
-	for _, of := range []struct {
-		name string
-		obj  client.Object
-	}{{resources.NamesOf(c.Name).BackupAccount, &corev1.ServiceAccount{}}, {secret, &corev1.Secret{}}} {
-		name, obj := of.name, of.obj
-		kind, exists, err := find(ctx, cached, past, client.ObjectKey{Namespace: c.Namespace, Name: name}, obj)
-		switch {
-		case err != nil:
-			return fmt.Errorf("read %s %s: %w", kind, name, err)
-		case exists && !pass.OwnedBy(obj, c):
-			return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: fmt.Sprintf(
-				"%s %s exists and does not belong to this cluster, so that no pod of its backups may have it; rename or delete it", kind, name)}
+// OwnsForPod returns a problem when the account that a backup pod of a cluster runs as, or a Secret that it is given as a whole, is somebody
+// else's. Its image is in the spec, so that whoever may edit a cluster would get the rights of the one and the content of the other.
+func OwnsForPod(ctx context.Context, cached client.Client, past client.Reader, c *v1alpha1.MySQLCluster, pod *corev1ac.PodTemplateSpecApplyConfiguration) error {
+	if err := ownsForPod(ctx, cached, past, c, *pod.Spec.ServiceAccountName, &corev1.ServiceAccount{}); err != nil {
+		return err
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Secret == nil {
+			continue
 		}
+		if err := ownsForPod(ctx, cached, past, c, *volume.Secret.SecretName, &corev1.Secret{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ownsForPod(ctx context.Context, cached client.Client, past client.Reader, c *v1alpha1.MySQLCluster, name string, obj client.Object) error {
+	kind, exists, err := find(ctx, cached, past, client.ObjectKey{Namespace: c.Namespace, Name: name}, obj)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %s %s: %w", kind, name, err)
+	case exists && !pass.OwnedBy(obj, c):
+		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: fmt.Sprintf(
+			"%s %s exists and does not belong to this cluster, so that no pod of its backups may have it; rename or delete it", kind, name)}
 	}
 	return nil
 }

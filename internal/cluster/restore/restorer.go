@@ -200,15 +200,15 @@ func (r *Restorer) startRecovery(ctx context.Context, s *pass.Pass, t task.Task)
 	if err := r.EnsurePodIdentity(ctx, s); err != nil {
 		return err
 	}
-	if err := objects.OwnsForPods(ctx, r.Client, r.Objects.Reader, s.Cluster, resources.NamesOf(s.Cluster.Name).OperatorTLS); err != nil {
+	ac, err := resources.RecoveryJob(s.Cluster, t, images)
+	if err != nil {
+		return err
+	}
+	if err := objects.OwnsForPod(ctx, r.Client, r.Objects.Reader, s.Cluster, ac.Spec.Template); err != nil {
 		return err
 	}
 	report := resources.RecoveryReport(s.Cluster)
 	if err := r.Objects.Apply(ctx, s, report, *report.Name, &corev1.ConfigMap{}); err != nil {
-		return err
-	}
-	ac, err := resources.RecoveryJob(s.Cluster, t, images)
-	if err != nil {
 		return err
 	}
 	var job batchv1.Job

@@ -154,8 +154,8 @@ func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
 		return
 	default:
 		v = r.judgeArchive(s.Backup.Archived, s.Backup.ArchiveSince)
-		if s.Backup.Missing != nil && (s.Backup.Archived == nil || v.reason == v1alpha1.ReasonArchiveBehind) {
-			v = *unhealthy(v1alpha1.ReasonArchiveBehind, v.message+"; "+s.Backup.Missing.Message)
+		if s.Backup.Blocked != nil && (s.Backup.Archived == nil || v.reason == v1alpha1.ReasonArchiveBehind) {
+			v = *unhealthy(v1alpha1.ReasonArchiveBehind, v.message+"; "+s.Backup.Blocked.Message)
 		}
 	}
 	c.Set(v1alpha1.ConditionArchiveHealthy, v.status, v.reason, v.message)

@@ -22,6 +22,6 @@ func (r *Backups) LookAtDestination(ctx context.Context, s *pass.Pass) error {
 		}
 		n.Missing, n.MissingAt = missing, r.Clock.Now()
 	}
-	s.Backup.Missing = n.Missing
+	s.Backup.Blocked = n.Missing
 	return nil
 }

@@ -107,17 +107,20 @@ func (r *Backups) ensureSchedule(ctx context.Context, s *pass.Pass, schedule v1a
 	return r.applySchedule(ctx, s, cron)
 }
 
-// applyCronJob makes a CronJob. One whose pods would have an account or a Secret of somebody else's is not made, and one that is there is
-// suspended.
+// applyCronJob makes a CronJob. One whose pods would have an account or a Secret of somebody else's is not made, one that is there is
+// suspended, and backups are blocked.
 func (r *Backups) applyCronJob(ctx context.Context, s *pass.Pass, cron *batchv1ac.CronJobApplyConfiguration, current *batchv1.CronJob) error {
 	foreign := objects.OwnsForPod(ctx, r.Client, r.Reader, s.Cluster, cron.Spec.JobTemplate.Spec.Template)
 	if foreign == nil {
 		return s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
 	}
 	_, exists, err := r.Objects.Find(ctx, s, *cron.Name, current)
-	if p := pass.AsProblem(foreign); err == nil && exists && p != nil && p.Reason == v1alpha1.ReasonForeignResource {
-		cron.Spec.WithSuspend(true)
-		err = s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
+	if p := pass.AsProblem(foreign); p != nil && p.Reason == v1alpha1.ReasonForeignResource {
+		s.Backup.Blocked = p
+		if err == nil && exists {
+			cron.Spec.WithSuspend(true)
+			err = s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
+		}
 	}
 	return errors.Join(foreign, err)
 }

@@ -64,8 +64,8 @@ func (r *Backups) judge(s *pass.Pass, summary *v1alpha1.BackupSummary, verified 
 	switch {
 	case s.Cluster.Spec.Hibernate:
 		return metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: no backup is due until it wakes" + newest
-	case s.Backup.Missing != nil:
-		return metav1.ConditionFalse, s.Backup.Missing.Reason, s.Backup.Missing.Message
+	case s.Backup.Blocked != nil:
+		return metav1.ConditionFalse, s.Backup.Blocked.Reason, s.Backup.Blocked.Message
 	case failedBackup(s) != nil:
 		return judgeFailed(failedBackup(s))
 	case overdue != "" && !r.resumedWithin(s, OverdueGrace) && !r.makesUp(s, late):

@@ -135,8 +135,9 @@ type Backups struct {
 	Schedules map[string]time.Time
 	// Suspended is true when the schedules are now, and the status does not say since when.
 	Suspended bool
-	// Missing is what the backups' destination names and is not there, so that no pod can begin; nil for nothing.
-	Missing *engine.Problem
+	// Blocked is why backup pods cannot begin: something that the destination names is not there, or their account or certificate is
+	// somebody else's. It is nil when they can.
+	Blocked *engine.Problem
 	// Verification is what the pod that verified a backup last reported, nil for none.
 	Verification map[string]string
 	// Archived is what the archive's pod reported, nil before it did; ArchiveSince is when its StatefulSet was made. ArchiveRead is true

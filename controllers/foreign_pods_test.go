@@ -78,3 +78,28 @@ func TestSchedulesDoNotGetWhatIsSomebodyElses(t *testing.T) {
 		})
 	}
 }
+
+// TestARestoreDoesNotGetWhatIsSomebodyElses: its Job is made once the Secret that has the name of its certificate is gone.
+func TestARestoreDoesNotGetWhatIsSomebodyElses(t *testing.T) {
+	a := newAnnals(t)
+	recovers(a.cluster)
+	names := resources.NamesOf("orders")
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: names.OperatorTLS}}
+	must(t, kube.Create(t.Context(), foreign))
+	restore := func() error {
+		s := &pass.Pass{Cluster: a.cluster, Log: logr.Discard(), Cache: a.cache}
+		s.SetRecords(topology.ClusterRecord{})
+		return a.r.backups.Restorer.Recover(t.Context(), s, topology.Recover{Member: "orders-0"})
+	}
+	p := pass.AsProblem(restore())
+	if p == nil || p.Reason != v1alpha1.ReasonForeignResource || !strings.Contains(p.Message, "Secret "+foreign.Name+" exists and does not belong to this cluster") {
+		t.Errorf("it says %+v", p)
+	}
+	if a.job(names.Recovery) != nil {
+		t.Error("a pod gets the Secret")
+	}
+	must(t, kube.Delete(t.Context(), foreign))
+	if err := restore(); err != nil || a.job(names.Recovery) == nil {
+		t.Errorf("there is no Job: %v", err)
+	}
+}

@@ -50,7 +50,7 @@ func dumping(t *testing.T) *shelf {
 
 // restart has another operator begin, and show an old cache unless that is nil.
 func (s *shelf) restart(cache client.Client) {
-	next := &backups.Supervisor{Client: s.r.Client, Reader: s.r.Reader, Events: s.r.Events, Clock: s.clock, Images: s.r.Images}
+	next := &backups.Supervisor{Client: s.r.Client, Reader: s.r.Reader, Events: s.r.Events, Clock: s.clock, Images: s.r.Images, SystemNamespace: s.r.SystemNamespace}
 	if cache != nil {
 		next.Client = cache
 	}

@@ -45,7 +45,7 @@ func newShelf(t *testing.T) *shelf {
 	s := &shelf{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), namespace: fmt.Sprintf("shelf-%d", serial.Add(1))}
 	must(t, kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 	s.r = &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: s.clock,
-		Images: &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}}
+		Images: &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}, SystemNamespace: s.namespace}
 	s.r.Hearing.Begin(s.clock.Now())
 	s.cluster = &v1alpha1.MySQLCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders"},

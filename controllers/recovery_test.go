@@ -292,7 +292,8 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			o := w.newOperator(nil)
 			b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "b"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "wares"}}
 			must(t, kube.Create(t.Context(), b))
-			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Path: w.cluster.Namespace + "/wares/7d1c3e4f/backups/x-b", Destination: at(from)}
+			recordPlace(t, w.system, b, v1alpha1.ObjectStoreSource{Destination: *at(from), Path: w.cluster.Namespace + "/wares/7d1c3e4f"})
+			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Path: w.cluster.Namespace + "/wares/7d1c3e4f/backups/20260102T030405Z-b", Destination: at(from)}
 			must(t, kube.Status().Update(t.Context(), b))
 			role := func(s *pass.Pass) string {
 				t.Helper()

@@ -34,7 +34,7 @@ import (
 // supervise has the reconciler of MySQLBackups look at one.
 func (g *gallery) supervise(name string) *v1alpha1.MySQLBackup {
 	g.t.Helper()
-	r := &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: g.clock, Images: g.o.Images}
+	r := &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: g.clock, Images: g.o.Images, SystemNamespace: g.system}
 	r.Hearing.Begin(g.clock.Now().Add(-time.Hour))
 	for range 3 {
 		_, err := r.Reconcile(g.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: g.cluster.Namespace, Name: name}})

@@ -140,7 +140,8 @@ func (g *gallery) ids() []string {
 	return ids
 }
 
-// TestASnapshotSaysWhereItsArchiveIs, in a bucket whose region is named, and nothing where there is none.
+// TestASnapshotSaysWhereItsArchiveIs, in a bucket whose region is named, and nothing where there is none. The operator records it where no
+// backup pod may write.
 func TestASnapshotSaysWhereItsArchiveIs(t *testing.T) {
 	t.Parallel()
 	g := newGallery(t)
@@ -152,6 +153,16 @@ func TestASnapshotSaysWhereItsArchiveIs(t *testing.T) {
 			t.Errorf("%s says that its archive is %+v", name, a)
 		}
 		g.until(name, v1alpha1.BackupCompleted)
+		r := &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: g.clock, Images: g.o.Images, SystemNamespace: g.system}
+		var c v1alpha1.MySQLCluster
+		must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(g.cluster), &c))
+		c.Spec.Backup.BinlogArchive.Enabled = true // as in the pass above
+		must(t, kube.Update(t.Context(), &c))
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(g.backup(name))})
+		must(t, err)
+		if place := placeOf(t, g.system, g.backup(name)); (place != nil) != archived || archived && (place.Path != a.Path || *place.Destination.S3 != *a.Destination.S3) {
+			t.Errorf("recorded for %s is %+v", name, place)
+		}
 	}
 }
 
@@ -479,7 +490,7 @@ func TestBackupPodsHaveNothingOfAStranger(t *testing.T) {
 			}
 			b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "now"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "orders"}}
 			must(t, kube.Create(t.Context(), b))
-			r := &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: w.clock, Images: o.Images}
+			r := &backups.Supervisor{Client: shared.cached, Reader: shared.operator, Events: events.NewFakeRecorder(1000), Clock: w.clock, Images: o.Images, SystemNamespace: w.system}
 			for range 3 {
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 				must(t, err)

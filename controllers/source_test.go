@@ -131,7 +131,7 @@ func TestTheArchiveOfACopyIsFound(t *testing.T) {
 	t.Parallel()
 	point := &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
 	named := func(e *estate, c *v1alpha1.MySQLCluster) {
-		backupName(e, c, func(b *v1alpha1.MySQLBackup) { b.Status.Archive = archiveOfGone(c) })
+		backupName(e, c, func(b *v1alpha1.MySQLBackup) { archived(e, c, b) })
 	}
 	for name, r := range map[string]struct {
 		change func(*estate, *v1alpha1.MySQLCluster)
@@ -165,6 +165,16 @@ func TestTheArchiveOfACopyIsFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// archived has the operator record where the archive of a snapshot's cluster is.
+func archived(e *estate, c *v1alpha1.MySQLCluster, b *v1alpha1.MySQLBackup) {
+	e.t.Helper()
+	a := archiveOfGone(c)
+	status := b.Status
+	recordPlace(e.t, e.system, b, v1alpha1.ObjectStoreSource{Destination: a.Destination, Path: a.Path})
+	b.Status = status
+	b.Status.Archive = a
 }
 
 func backupName(e *estate, c *v1alpha1.MySQLCluster, change func(*v1alpha1.MySQLBackup)) {
@@ -262,11 +272,15 @@ func TestWhatAClusterMayNotBeginWith(t *testing.T) {
 		"a backup to a moment": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, nil)
 			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
-		}, says: "MySQLBackup nightly is a snapshot, which holds one moment only, and does not say where the binary logs of its cluster are archived"},
+		}, says: "MySQLBackup nightly is a snapshot, which holds one moment only, and its annotation mysql.alx.ke/place does not say where the binary logs of its cluster are archived"},
 		"a backup whose archive is another's": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			backupName(e, c, func(b *v1alpha1.MySQLBackup) {
 				b.Status.Archive = &v1alpha1.ArchiveSource{Destination: v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups"}}, Path: "other/gone/gone"}
 			})
+			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
+		}, says: "does not say where the binary logs of its cluster are archived"},
+		"a backup whose archive the pods report": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
+			backupName(e, c, func(b *v1alpha1.MySQLBackup) { b.Status.Archive = archiveOfGone(c) })
 			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
 		}, says: "does not say where the binary logs of its cluster are archived"},
 		"a dump and an archive": {change: func(e *estate, c *v1alpha1.MySQLCluster) {

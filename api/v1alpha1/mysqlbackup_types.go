@@ -397,6 +397,11 @@ const AnnotationRunner = Prefix + "runner"
 // because the backup pods may write that.
 const AnnotationGivenUp = Prefix + "given-up"
 
+// AnnotationPlace is the operator's own. It says where the operator had a dump written, or where it had the binary logs archived that lead on
+// from a snapshot: an ObjectStoreSource in JSON, whose path is the folder of the cluster, behind an HMAC of it and of the MySQLBackup's UID with
+// the key in ServedKeySecret. A restore reads from there, and not from where the status says: the backup pods may write that.
+const AnnotationPlace = Prefix + "place"
+
 // BackupReasonQueued is the reason of a MySQLBackup that is Pending: other snapshots of its cluster are under way.
 const BackupReasonQueued = "Queued"
 

@@ -5,5 +5,5 @@ package v1alpha1
 // that only the operator's namespace holds. A grant that is withdrawn later does not keep the cluster from being deleted.
 const AnnotationServed = Prefix + "served"
 
-// ServedKeySecret names the Secret in the operator's namespace with the key of AnnotationServed.
+// ServedKeySecret names the Secret in the operator's namespace with the key of AnnotationServed and AnnotationPlace.
 const ServedKeySecret = "nairobi-mysql-served-key"

@@ -143,6 +143,12 @@ func NameIn(folder string) string {
 // Folder is the path of a backup's folder below the destination's prefix.
 func (p Place) Folder(name string) string { return p.Root + "/backups/" + name }
 
+// FolderAt returns the folder at a path below the destination's prefix; false when no backup of that name would be there.
+func (p Place) FolderAt(path, backup string) (folder string, found bool) {
+	folder, found = strings.CutPrefix(path, p.Folder(""))
+	return folder, found && !strings.Contains(folder, "/") && strings.HasSuffix(folder, "-"+backup) && len(folder) == len(FolderOf(time.Time{}, backup))
+}
+
 // WriteManifest makes a backup out of what its folder holds.
 func (p Place) WriteManifest(ctx context.Context, folder string, m Manifest) error {
 	m.FormatVersion = formatVersion

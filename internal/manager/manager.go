@@ -118,7 +118,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	}
 	supervisor := &backups.Supervisor{
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clock: around.Clock,
-		Events: events, Images: images,
+		Events: events, Images: images, SystemNamespace: o.Namespace,
 	}
 	if err := (&controllers.MySQLBackupReconciler{Supervisor: supervisor, Workers: o.Workers}).SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller of backups: %w", err)

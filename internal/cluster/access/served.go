@@ -3,15 +3,9 @@ package access
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -22,12 +16,6 @@ import (
 // A cluster must be deletable after its namespace has lost the leave to use a role. But a role that was never lent to it is not
 // taken on because somebody makes a cluster that names it, writes records as if it had begun, and deletes it: the records are in
 // his own namespace. So the operator marks what it serves, before it makes anything, with what nobody else can write.
-
-const (
-	// servedKey is the key of ServedKeySecret, servedKeyBytes the length of what it holds: that of the hash.
-	servedKey      = "key"
-	servedKeyBytes = sha256.Size
-)
 
 // UnlessServed returns why a cluster whose account the policy does not allow may not go on with it, or nil when it may: to be
 // taken down, or because nobody can tell what the policy allows at the moment. The operator's own identity is lent to nobody
@@ -80,47 +68,5 @@ func (r *Access) markServed(ctx context.Context, s *pass.Pass) error {
 
 // servedMark is the value of AnnotationServed for a cluster as it is.
 func (r *Access) servedMark(ctx context.Context, s *pass.Pass) (string, error) {
-	key, err := r.servedKey(ctx)
-	if err != nil {
-		return "", err
-	}
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "v1\n%s\n%s", s.UID(), s.Cluster.Spec.AWS.RoleARN)
-	return hex.EncodeToString(mac.Sum(nil)), nil
-}
-
-// servedKey reads the key, or makes it. The cache is not believed about its absence, and one that is there is never replaced.
-func (r *Access) servedKey(ctx context.Context) ([]byte, error) {
-	name := client.ObjectKey{Namespace: r.Config.SystemNamespace, Name: v1alpha1.ServedKeySecret}
-	var secret corev1.Secret
-	err := r.Client.Get(ctx, name, &secret)
-	if apierrors.IsNotFound(err) {
-		err = r.Reader.Get(ctx, name, &secret)
-	}
-	if apierrors.IsNotFound(err) {
-		err = r.makeServedKey(ctx, &secret)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read Secret %s of the operator's namespace: %w", name.Name, err)
-	}
-	key := secret.Data[servedKey]
-	if len(key) < servedKeyBytes {
-		return nil, &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson,
-			Message: fmt.Sprintf("Secret %s/%s holds no key of %d bytes; delete it, and the operator makes another", name.Namespace, name.Name, servedKeyBytes)}
-	}
-	return key, nil
-}
-
-// makeServedKey makes the key, unless another process was faster: then it reads that one's in the next pass.
-func (r *Access) makeServedKey(ctx context.Context, secret *corev1.Secret) error {
-	key := make([]byte, servedKeyBytes)
-	if _, err := rand.Read(key); err != nil {
-		return err
-	}
-	*secret = corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.Config.SystemNamespace, Name: v1alpha1.ServedKeySecret,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.FieldManager}},
-		Type: corev1.SecretTypeOpaque, Immutable: ptr.To(true), Data: map[string][]byte{servedKey: key},
-	}
-	return r.Client.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldManager))
+	return r.Marker().Of(ctx, fmt.Sprintf("v1\n%s\n%s", s.UID(), s.Cluster.Spec.AWS.RoleARN))
 }

@@ -214,6 +214,8 @@ type Supervisor struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 	Images *pass.Images
+	// SystemNamespace is where the operator runs.
+	SystemNamespace string
 
 	// Hearing is from when on the silence of a backup means something.
 	Hearing hearing

@@ -3,7 +3,6 @@ package backups
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
@@ -25,6 +24,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/mark"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
@@ -298,23 +298,11 @@ func removalTask(b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (t tas
 	t = backupTask(cluster)
 	t.Members, t.Path = nil, b.Status.Path
 	place := backup.Place{Root: backup.RootOf(cluster.Namespace, cluster.Name, string(cluster.UID))}
-	folder, found := strings.CutPrefix(b.Status.Path, place.Folder(""))
-	switch {
-	case t.Destination == nil || b.Status.Destination == nil || placeOf(t.Destination) != placeOf(b.Status.Destination):
+	if !mark.SamePlace(t.Destination, b.Status.Destination) {
 		return t, "it is not at the cluster's spec.backup.destination"
-	case !found || strings.Contains(folder, "/") || !strings.HasSuffix(folder, "-"+b.Name) || len(folder) != len(backup.FolderOf(time.Time{}, b.Name)):
+	}
+	if _, found := place.FolderAt(b.Status.Path, b.Name); !found {
 		return t, "its status.path is not where this backup's data would be"
 	}
 	return t, ""
-}
-
-// placeOf is where a destination is, whoever writes there.
-func placeOf(d *v1alpha1.BackupDestination) string {
-	if d.PersistentVolumeClaim != nil {
-		return "pvc://" + d.PersistentVolumeClaim.ClaimName
-	}
-	if d.S3 == nil {
-		return ""
-	}
-	return d.S3.Endpoint + "|" + d.S3.Bucket + "|" + d.S3.Prefix
 }

@@ -2,6 +2,7 @@ package backups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -94,25 +95,31 @@ func (r *Supervisor) look(ctx context.Context, from client.Reader, key client.Ob
 	if err := r.patch(ctx, &b, func(*v1alpha1.MySQLBackupStatus) {}); err != nil { // a pod writes no conditions
 		return ctrl.Result{}, err
 	}
+	result, err := r.advance(ctx, &b)
+	return result, errors.Join(err, r.recordPlace(ctx, &b))
+}
+
+// advance does what a backup needs that nobody has deleted.
+func (r *Supervisor) advance(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
 	if b.Done() {
-		return r.tidy(ctx, &b)
+		return r.tidy(ctx, b)
 	}
-	cluster, err := r.cluster(ctx, &b)
+	cluster, err := r.cluster(ctx, b)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	switch {
 	case cluster == nil && (b.Status.Phase != v1alpha1.BackupRunning || b.Spec.Method == v1alpha1.BackupMethodSnapshot):
 		if r.Clock.Since(b.CreationTimestamp.Time) < ClusterGrace {
-			return ctrl.Result{RequeueAfter: SuperviseEvery}, r.wait(ctx, &b, "waiting for MySQLCluster "+b.Spec.ClusterName)
+			return ctrl.Result{RequeueAfter: SuperviseEvery}, r.wait(ctx, b, "waiting for MySQLCluster "+b.Spec.ClusterName)
 		}
-		return ctrl.Result{}, r.Fail(ctx, &b, v1alpha1.BackupReasonNoCluster, "there is no MySQLCluster "+b.Spec.ClusterName+" in this namespace")
+		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonNoCluster, "there is no MySQLCluster "+b.Spec.ClusterName+" in this namespace")
 	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
-		return r.superviseSnapshot(ctx, &b, cluster)
+		return r.superviseSnapshot(ctx, b, cluster)
 	case b.Status.Phase != v1alpha1.BackupRunning && (cluster.Spec.Backup == nil || cluster.Spec.Backup.Destination == nil):
-		return ctrl.Result{}, r.Fail(ctx, &b, v1alpha1.BackupReasonNoDestination, "MySQLCluster "+cluster.Name+" has no spec.backup.destination")
+		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonNoDestination, "MySQLCluster "+cluster.Name+" has no spec.backup.destination")
 	}
-	return r.supervise(ctx, &b, cluster)
+	return r.supervise(ctx, b, cluster)
 }
 
 // wait says what a backup waits for.

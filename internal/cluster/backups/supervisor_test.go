@@ -2,12 +2,14 @@ package backups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +23,7 @@ import (
 // TestForeignConditionsOfABackupAreRemoved: a status holds 8 conditions, and the API server refuses one with more.
 func TestForeignConditionsOfABackupAreRemoved(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly"}}
@@ -46,7 +48,7 @@ func TestForeignConditionsOfABackupAreRemoved(t *testing.T) {
 // TestPrunesWhatItsScheduleMade, and for the first schedule of dumps the archive's bases that no schedule owns.
 func TestPrunesWhatItsScheduleMade(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
@@ -89,7 +91,7 @@ func TestPrunesWhatItsScheduleMade(t *testing.T) {
 // TestConflictIsNoFailure: a pod reports while its backup is looked at. The look is repeated, and nothing counts as an error.
 func TestConflictIsNoFailure(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "orders"}}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/mark"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
@@ -63,6 +64,11 @@ func (p *Ports) LookNow(name types.NamespacedName) {
 	case p.Wake <- event.GenericEvent{Object: cluster}:
 	default:
 	}
+}
+
+// Marker makes and proves the operator's marks.
+func (p *Ports) Marker() mark.Marker {
+	return mark.Marker{Client: p.Client, Reader: p.Reader, Namespace: p.Config.SystemNamespace}
 }
 
 // WriterID names this operator in the records.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -160,11 +159,9 @@ func (r *Restorer) RecoveryTask(ctx context.Context, s *pass.Pass, a topology.Re
 		return t, err
 	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
 		return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "MySQLBackup " + b.Name + " is a snapshot, and no pod restores one", After: engine.AfterPerson}
-	case b.Status.Destination == nil || !strings.HasPrefix(b.Status.Path, b.Namespace+"/"+b.Spec.ClusterName+"/") || !strings.Contains(b.Status.Path, "/backups/"):
-		return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "MySQLBackup " + b.Name + " does not say where its data are; use recovery.objectStore", After: engine.AfterPerson}
 	}
-	t.Destination, t.Path = b.Status.Destination, b.Status.Path
-	return t, nil
+	t.Destination, t.Path, err = dumpOf(ctx, r.Marker(), s, b)
+	return t, err
 }
 
 // backupToRestore reads the MySQLBackup that the spec names, and makes sure that it was completed. Whether its data are there is seen where

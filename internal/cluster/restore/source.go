@@ -19,9 +19,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// fieldRecovery is the path of what a cluster begins with.
-const fieldRecovery = "spec.bootstrap.recovery"
-
 // RecoversCopy says whether the cluster begins with a copy of a volume, as far as the spec alone tells.
 func RecoversCopy(s *pass.Pass) bool {
 	recovery := s.Cluster.Recovery()
@@ -42,7 +39,11 @@ func (r *Restorer) FindSource(ctx context.Context, s *pass.Pass) error {
 			return nil
 		}
 	}
-	source.Copied, source.Archive = true, archiveOf(recovery, of)
+	archive, err := archiveOf(ctx, r.Marker(), s, of)
+	if err != nil {
+		return err
+	}
+	source.Copied, source.Archive = true, archive
 	if firstVolumeMade(s) || s.Access.Cloud == nil || !s.Observed.CloudReachable {
 		return nil
 	}
@@ -75,26 +76,12 @@ func (r *Restorer) snapshotNamed(ctx context.Context, s *pass.Pass) *v1alpha1.My
 	return nil
 }
 
-// archiveOf is where the binary logs are that lead on from a copy to a point in time: where the spec says, else where the MySQLBackup of
-// the snapshot does, which is in the folder of its own cluster. It is nil when no point is asked for, and when nobody knows.
-func archiveOf(recovery *v1alpha1.RecoverySpec, of *v1alpha1.MySQLBackup) *v1alpha1.ArchiveSource {
-	switch {
-	case recovery.PointInTime == nil:
-		return nil
-	case recovery.Archive != nil:
-		return recovery.Archive
-	case of != nil && of.Status.Archive != nil && of.Status.Archive.Path == backup.RootOf(of.Namespace, of.Spec.ClusterName, of.Status.ClusterUID):
-		return of.Status.Archive
-	}
-	return nil
-}
-
 // lookAt looks at what is copied: what was chosen before, else the snapshot of a MySQLBackup, else what the spec names.
 func lookAt(ctx context.Context, s *pass.Pass, of *v1alpha1.MySQLBackup) error {
 	recovery, chosen := s.Cluster.Recovery(), s.Observed.Records.Source
 	switch {
 	case of != nil && recovery.PointInTime != nil && s.Observed.Source.Archive == nil:
-		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only, and does not say where the binary logs of its cluster are archived; delete this cluster, and make it with archive, or without pointInTime", fieldRecovery, of.Name)
+		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only, and its annotation %s does not say where the binary logs of its cluster are archived; delete this cluster, and make it with archive, or without pointInTime", fieldRecovery, of.Name, v1alpha1.AnnotationPlace)
 		return nil
 	case chosen != "":
 		return lookAtSnapshot(ctx, s, chosen)

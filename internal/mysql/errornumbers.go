@@ -29,6 +29,7 @@ const (
 	ErUnknownTable                     = 1109
 	ErRecordFileFull                   = 1114 // a full disk, too
 	ErStackOverrun                     = 1119
+	ErUDFExists                        = 1125 // of a plug-in, too
 	ErHostIsBlocked                    = 1129
 	ErHostNotPrivileged                = 1130
 	ErCantCreateThread                 = 1135

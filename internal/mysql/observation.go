@@ -58,14 +58,14 @@ type Observation struct {
 	// Membership is nil when there is no row. That is only so when MembershipKnown.
 	Membership      *Membership
 	MembershipKnown bool
-	// Settings are the present values of the pinned variables, of RedoLog, of ReadOnlyPins and of those asked for by WatchSettings.
+	// Settings are the present values of the pinned variables, of RedoLog, of ClonePlugin, of ReadOnlyPins and of those asked for by WatchSettings.
 	// A variable that the server does not know is missing.
 	Settings map[string]string
 	// Persisted is everything in mysqld-auto.cnf: what SET PERSIST and SET PERSIST_ONLY left there.
 	Persisted map[string]string
 	// PersistedIgnored is true when the server was started without what is persisted.
 	PersistedIgnored bool
-	// Clone is nil when the member was never a recipient.
+	// Clone is nil when the member was never a recipient. What the server refuses to show is CloneUnread, and not nil.
 	Clone *CloneProgress
 	// Disk is nil while it is unknown: the instance has not reported yet, or not for two minutes.
 	Disk *Disk
@@ -193,6 +193,8 @@ const (
 	CloneFailed     = "Failed"
 	// CloneInterrupted is ours: the recipient was killed. MySQL goes on to say "In Progress" then (fact 19).
 	CloneInterrupted = "Interrupted"
+	// CloneUnread is ours: the server refuses to show it, and no CLONE is known to run. Error is what the server answered.
+	CloneUnread = "Unread"
 )
 
 // CloneProgress is how far the member's last CLONE as a recipient came.

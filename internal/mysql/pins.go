@@ -87,6 +87,10 @@ const ServerID = "server_id"
 // in any other way than by a shutdown has lost all of its data.
 const RedoLog = "innodb_redo_log_enabled"
 
+// ClonePlugin is the name of what a server says of its plug-in of CLONE, ON or OFF. UNINSTALL PLUGIN takes it away with the tables that show how
+// far a CLONE came.
+const ClonePlugin = "clone_plugin"
+
 // MaxConnections is the variable that says how many connections a server takes.
 const MaxConnections = "max_connections"
 

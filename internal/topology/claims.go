@@ -74,6 +74,9 @@ func (h *claimHistory) recordPrimary(primary *Member) gtid.Set {
 func (h *claimHistory) shows(m, primary *Member, forgotten gtid.Set, now time.Time) lastShown {
 	shown := lastShown{server: m.SQL.ServerUUID, clone: m.lastClone(), at: now, executed: m.SQL.Executed}
 	before, known := h.seen[m.Name]
+	if shown.clone == unknownClone && before.isOf(m) {
+		shown.clone = before.clone
+	}
 	switch {
 	case m == primary: // what it has executed is what counts
 	case !known:
@@ -90,9 +93,10 @@ func (h *claimHistory) shows(m, primary *Member, forgotten gtid.Set, now time.Ti
 	return shown
 }
 
-// isOf says whether a member still has the data that it showed.
+// isOf says whether a member may still have the data that it showed: no other CLONE is known.
 func (s lastShown) isOf(m *Member) bool {
-	return s.server == m.SQL.ServerUUID && s.clone == m.lastClone()
+	clone := m.lastClone()
+	return s.server == m.SQL.ServerUUID && (s.clone == clone || s.clone == unknownClone || clone == unknownClone)
 }
 
 // purgedOutOfOrder returns what a member's binary log lacks and cannot have held since it was seen last: binary logs are purged from their
@@ -127,10 +131,13 @@ func (h *claimHistory) cause(primary *Member, members map[string]*Member) Cause 
 	return Cause{}
 }
 
-// lastClone identifies the member's last CLONE as far as that is known; empty for none.
+// lastClone identifies the member's last CLONE; empty for none.
 func (m *Member) lastClone() string {
 	if !m.verified() {
 		return m.SeenClone
+	}
+	if m.blind() || m.SQL.Clone.unread() {
+		return unknownClone
 	}
 	if m.SQL.Clone == nil {
 		return ""

@@ -231,9 +231,11 @@ func (p *failover) bootstrap() {
 		}
 	}
 	p.waitAtMost(waitMySQL)
-	switch writable := p.primaries(); {
+	switch writable, unread := p.primaries(), firstUnread(p.ordered()); {
 	case begun != "":
 		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, "waiting for " + begun + ", on which the cluster began"}
+	case unread != nil:
+		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, saysUnread(unread)}
 	case len(writable) > 0:
 		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, writable[0].Name + " takes writes, and is no member that the cluster could begin on; make it read-only"}
 	}

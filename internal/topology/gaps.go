@@ -113,6 +113,9 @@ func (p *pass) recordGaps() {
 		if AnyWritable(&p.Observed) {
 			gap = p.plan.Records.doubted(m)
 		}
+		if gap.After == unknownClone {
+			gap.After = m.lastClone()
+		}
 		if len(p.plan.Records.leavesOut(m)) == 0 && (m.clonedAfter(gap.After) || rec.Volume != gap.Volume) {
 			gap = Gap{}
 		}

@@ -267,6 +267,7 @@ const (
 	cloneCompleted   = mysql.CloneCompleted
 	cloneFailed      = mysql.CloneFailed
 	cloneInterrupted = mysql.CloneInterrupted
+	cloneUnread      = mysql.CloneUnread
 )
 
 // SQL is what a member's mysqld said of itself.

@@ -29,7 +29,7 @@ func (p *replication) takeRebuildRequest(primary *Member) {
 	if p.plan.Answers.Rebuild = p.refusesRebuild(m, primary); p.plan.Answers.Rebuild.Given() {
 		return
 	}
-	if m != nil && m.verified() && !m.blind() && rec.Rebuild.At == 0 {
+	if m != nil && m.verified() && m.lastClone() != unknownClone && rec.Rebuild.At == 0 {
 		rec.Rebuild = RebuildRequest{At: p.Now.Unix(), After: m.lastClone()}
 		p.plan.Records.Members[m.Name] = rec
 	}

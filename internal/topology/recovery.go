@@ -13,7 +13,7 @@ func (st *state) recovering() bool {
 	return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() && len(st.primaries()) == 0
 }
 
-// beingRestored says whether a member is yet to hold what the cluster begins with. Until then nothing is set on its server, which has the
+// beingRestored says whether a member is yet to hold what the cluster begins with. Until then its server keeps the
 // settings of its launch: a scheduled event of half of the data must not run.
 func (st *state) beingRestored(m *Member) bool {
 	vol := m.volume()
@@ -79,6 +79,9 @@ func (p *failover) recover() {
 		if !p.recorded(lost) {
 			p.recoveredInVain(lost)
 		}
+	}
+	if unread := firstUnread(p.ordered()); unread != nil {
+		p.plan.Waiting.Message += "; " + saysUnread(unread)
 	}
 }
 

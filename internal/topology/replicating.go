@@ -111,6 +111,9 @@ func (p *replication) seed(m, primary *Member) Step {
 		// it would give one.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return waits("switching its acknowledgements off until it is a voter")
+	case m.SQL.Clone.unread() && !p.mayVote(m):
+		p.waitAtMost(waitMySQL)
+		return waits("no voter before mysqld shows how its last CLONE ended: " + m.SQL.Clone.Message)
 	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !p.mayVote(m):
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.seeding.rebuild(m, primary, "")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // settings applies what the spec says of mysqld's variables, and restarts mysqlds for it one by one.
@@ -24,11 +25,14 @@ type settings struct {
 // user's as the spec has them. Values that need a restart are rolled through the members, replicas first.
 func (p *settings) configure() {
 	for _, m := range p.ordered() {
-		if !m.verified() || m.cloning() || p.busy(m.Name) || p.beingRestored(m) {
+		if !m.verified() || m.cloning() || p.busy(m.Name) {
 			continue
 		}
-		if len(m.SQL.Drifted) > 0 {
-			p.retry(waitMySQL, PinSettings{m.Name, m.SQL.Drifted}) // what else is wanted is applied beside it
+		if pins := p.toPin(m); len(pins) > 0 {
+			p.retry(waitMySQL, PinSettings{m.Name, pins}) // what else is wanted is applied beside it
+		}
+		if p.beingRestored(m) {
+			continue
 		}
 		p.judgeStart(m)
 		p.reportRefused(m)
@@ -42,6 +46,19 @@ func (p *settings) configure() {
 	}
 	p.reportUndone()
 	p.restartPending()
+}
+
+// toPin are the settings of a member that are put back. One that is being restored keeps what it was launched with, and that includes the plug-in
+// of CLONE: without it the restore would wait for ever for how its last CLONE ended.
+func (p *settings) toPin(m *Member) map[string]string {
+	value, unloaded := m.SQL.Drifted[mysql.ClonePlugin]
+	switch {
+	case !p.beingRestored(m):
+		return m.SQL.Drifted
+	case unloaded:
+		return map[string]string{mysql.ClonePlugin: value}
+	}
+	return nil
 }
 
 // everySetting is in the place of names when any setting may be the one that keeps mysqld from starting.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // soundness takes the vote of members whose settings the promise does not allow, and puts them right.
@@ -77,8 +78,11 @@ func (p *soundness) restore(m, primary *Member) Step {
 	return waits("no voter: " + why.String())
 }
 
-// reportUnsound says which members run with settings that the promise of no lost commit does not allow.
+// reportUnsound says which members run with settings that the promise of no lost commit does not allow, and that one does not show enough of itself.
 func (p *soundness) reportUnsound() {
+	if unread := firstUnread(p.ordered()); unread != nil && unread.drifted(mysql.ClonePlugin) {
+		p.degraded(v1alpha1.ReasonMemberUntrusted, saysUnread(unread)+". The operator loads the plug-in clone again; look for why it is missing in the error log of mysqld if this stays")
+	}
 	for _, m := range p.ordered() {
 		if why := m.unsound(); why != nil {
 			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; it was changed on the instance or with SET PERSIST. A replica loses its vote and gets a new instance; switch over from a primary to have the same done there", m.Name, why))

@@ -144,6 +144,8 @@ func (p *volumes) recoverCopy() {
 		wait(m.Name + ": " + orNone(p.views[m.Name].Step.Message))
 	case !m.verified():
 		wait(fmt.Sprintf("%s has volume %s, made from %s: %s", m.Name, vol.ID, p.plan.Records.Source, orNone(p.views[m.Name].Step.Message)))
+	case m.SQL.Clone.unread():
+		wait(saysUnread(m))
 	case m.cloning() || m.cloneCutOff():
 		wait(m.Name + " holds what a CLONE that was cut off has left behind")
 		p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("%s was taken while its member was being seeded: it does not hold what it says. Delete the cluster and restore from another", p.plan.Records.Source))

@@ -181,6 +181,9 @@ func judgeServer(m *topology.Member, o mysql.Observation) {
 	if o.Settings[mysql.RedoLog] == "OFF" {
 		m.SQL.Drifted[mysql.RedoLog] = "ON"
 	}
+	if o.Settings[mysql.ClonePlugin] == "OFF" {
+		m.SQL.Drifted[mysql.ClonePlugin] = "ON"
+	}
 }
 
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. Three are left as they are: one

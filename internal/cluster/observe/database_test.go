@@ -89,3 +89,14 @@ func TestADriftThatReturns(t *testing.T) {
 		t.Errorf("put back %d times and reported in %d passes of a drift long after", putBack, reported)
 	}
 }
+
+// TestPlugInOfCloneIsPutBack: one that is loaded is no change, nor is one of which nothing is known.
+func TestPlugInOfCloneIsPutBack(t *testing.T) {
+	for loaded, drifted := range map[string]bool{"OFF": true, "ON": false, "": false} {
+		m := &topology.Member{SQL: topology.SQL{Variables: topology.Variables{Drifted: map[string]string{}}}}
+		judgeServer(m, mysql.Observation{Settings: map[string]string{mysql.ClonePlugin: loaded}})
+		if (m.SQL.Drifted[mysql.ClonePlugin] == "ON") != drifted {
+			t.Errorf("%q: drifted %v", loaded, m.SQL.Drifted)
+		}
+	}
+}

@@ -97,6 +97,36 @@ func prepareClone(ctx context.Context, s *conn.Session, donor string) (before st
 	return began.V, nil
 }
 
+// installClone loads the plug-in of CLONE again, which my.cnf loads when mysqld starts. MySQL writes its name into a table, so it refuses under
+// super_read_only: that is off meanwhile. read_only stays, so clients still cannot write, unless they have SUPER. The server is closed again
+// whatever becomes of ctx.
+func installClone(ctx context.Context, s *conn.Session) error {
+	var loaded, closed bool
+	if err := s.Row(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'), @@GLOBAL.super_read_only", nil,
+		&loaded, &closed); err != nil || loaded {
+		return err
+	}
+	whole := context.WithoutCancel(ctx)
+	install := func() error {
+		err := s.Change(whole, "pin/"+mysql.ClonePlugin, "INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+		if conn.IsServerError(err, mysql.ErUDFExists) {
+			return nil
+		}
+		return err
+	}
+	if !closed {
+		return install()
+	}
+	if err := conn.RefuseWhilePending(ctx, s); err != nil {
+		return err
+	}
+	err := s.Change(whole, "clone/super_read_only", "SET GLOBAL super_read_only = OFF")
+	if err == nil {
+		err = install()
+	}
+	return errors.Join(err, setReadOnly(whole, s, true))
+}
+
 // startClone sends CLONE on a connection of its own: the caller's pass ends long before CLONE does.
 func (m *Member) startClone(ctx context.Context, control *conn.Session, host string, port int) (<-chan error, error) {
 	return m.h.Detached(ctx, control, func(ctx context.Context, s *conn.Session) error {

@@ -50,6 +50,8 @@ func pin(ctx context.Context, s *conn.Session, name, value string) error {
 	switch name {
 	case mysql.RedoLog:
 		return s.Change(ctx, "pin/"+name, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
+	case mysql.ClonePlugin:
+		return installClone(ctx, s)
 	case mysql.GTIDMode:
 		return raiseGTIDMode(ctx, s)
 	case mysql.ServerID:

@@ -98,7 +98,7 @@ func (m *Observer) read(ctx context.Context, s *conn.Session) (mysql.Observation
 		facts.findTampering(&o.Replication.Tampering)
 	}
 	o.Membership, o.MembershipKnown = ReadMembership(ctx, s)
-	o.Clone = readClone(ctx, s)
+	o.Clone, o.Settings[mysql.ClonePlugin] = m.readClone(ctx, s, o)
 	return o, s.Err()
 }
 

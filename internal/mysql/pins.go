@@ -91,6 +91,9 @@ const RedoLog = "innodb_redo_log_enabled"
 // far a CLONE came.
 const ClonePlugin = "clone_plugin"
 
+// SuperReadOnly is the variable that keeps accounts with SUPER from writing beside read_only. A server with read_only alone is half open.
+const SuperReadOnly = "super_read_only"
+
 // MaxConnections is the variable that says how many connections a server takes.
 const MaxConnections = "max_connections"
 

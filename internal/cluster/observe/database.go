@@ -162,9 +162,9 @@ func judgePinned(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 		}
 	}
 	judgeServer(m, o)
-	// A change of role that was cut off between two statements leaves a replica half open: who may write beside read_only could.
-	if o.ReadOnly && !o.SuperReadOnly && o.Replication != nil {
-		m.SQL.Drifted["super_read_only"] = "ON"
+	// What was cut off between two statements leaves a server half open: who may write beside read_only could.
+	if o.ReadOnly && !o.SuperReadOnly {
+		m.SQL.Drifted[mysql.SuperReadOnly] = "ON"
 	}
 	for name, pinned := range mysql.ReadOnlyPins() {
 		if have := o.Settings[name]; !mysql.EqualSetting(pinned, have) {

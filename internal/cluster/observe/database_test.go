@@ -100,3 +100,22 @@ func TestPlugInOfCloneIsPutBack(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfOpenServerIsClosed: also one that does not replicate, such as a primary that was demoted. One that takes writes is no half open one.
+func TestHalfOpenServerIsClosed(t *testing.T) {
+	for _, row := range []struct {
+		o      mysql.Observation
+		closes bool
+	}{
+		{mysql.Observation{ReadOnly: true}, true},
+		{mysql.Observation{ReadOnly: true, Replication: &mysql.Replication{}}, true},
+		{mysql.Observation{ReadOnly: true, SuperReadOnly: true}, false},
+		{mysql.Observation{}, false},
+	} {
+		m := &topology.Member{SQL: topology.SQL{Variables: topology.Variables{Drifted: map[string]string{}, Misconfigured: map[string]string{}}}}
+		judgePinned(&pass.Pass{}, m, row.o)
+		if (m.SQL.Drifted[mysql.SuperReadOnly] == "ON") != row.closes {
+			t.Errorf("%+v: drifted %v", row.o, m.SQL.Drifted)
+		}
+	}
+}

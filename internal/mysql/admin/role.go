@@ -109,6 +109,17 @@ func setReadOnly(ctx context.Context, s *conn.Session, on bool) error {
 	return err
 }
 
+// closeHalfOpen sets super_read_only on a server with read_only alone. One that was opened for writes since it was observed stays open, and so does
+// one that a CLONE writes to.
+func closeHalfOpen(ctx context.Context, s *conn.Session) error {
+	var halfOpen bool
+	err := s.Row(ctx, "SELECT @@GLOBAL.read_only AND NOT @@GLOBAL.super_read_only AND NOT "+observe.CloneRuns, nil, &halfOpen)
+	if err != nil || !halfOpen {
+		return err
+	}
+	return setReadOnly(ctx, s, true)
+}
+
 func readOnlyState(ctx context.Context, s *conn.Session) (readOnly, superReadOnly bool, err error) {
 	err = s.Row(ctx, "SELECT @@GLOBAL.read_only, @@GLOBAL.super_read_only", nil, &readOnly, &superReadOnly)
 	return readOnly, superReadOnly, err

@@ -56,6 +56,8 @@ func pin(ctx context.Context, s *conn.Session, name, value string) error {
 		return raiseGTIDMode(ctx, s)
 	case mysql.ServerID:
 		return restoreServerID(ctx, s, value)
+	case mysql.SuperReadOnly:
+		return closeHalfOpen(ctx, s)
 	}
 	return assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", value)
 }

@@ -25,7 +25,6 @@ func (m *Member) Adopt(ctx context.Context) (err error) {
 		for _, step := range []struct{ op, query string }{
 			{"adopt/unlogged", "SET SESSION sql_log_bin = OFF"},
 			{"adopt/open", "SET GLOBAL super_read_only = OFF"},
-			{"adopt/no-foreign-keys", "SET SESSION foreign_key_checks = OFF"}, // one of somebody's tables may refer to ours
 			{"adopt/drop-database", "DROP DATABASE IF EXISTS nairobi_mysql"},
 		} {
 			if err := s.Change(ctx, step.op, step.query); err != nil {

@@ -14,20 +14,16 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
 )
 
-// The table of the membership row, which is made together with it and that of the heartbeat. "primary" is a reserved word.
-const (
-	createMembership = `CREATE TABLE IF NOT EXISTS nairobi_mysql.membership (
-		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
-		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, memory JSON NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
+// membershipTable is that of the membership row, which is made together with that of the heartbeat. "primary" is a reserved word.
+var membershipTable = conn.OwnTable{
+	Name: "membership",
+	Columns: `id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
+		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, memory JSON NULL, CHECK (id = 1)`,
+	Kept: "WHERE id = 1 LIMIT 1", // the one that observers read, in a table without its primary key as well
+}
 
-	// lacksColumns says whether there is a table of that name in which no row can be written.
-	lacksColumns = `SELECT EXISTS(SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'membership') AND 6 >
-		(SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'membership'
-			AND COLUMN_NAME IN ('id', 'epoch', 'leader', 'voters', 'previous', 'w'))`
-
-	// maxMemberName is the width of the column, in characters.
-	maxMemberName = 64
-)
+// maxMemberName is the width of the column leader, in characters.
+const maxMemberName = 64
 
 // WriteMembership replaces the membership row of epoch oldEpoch by row, in one transaction. oldEpoch 0 says that there is
 // none yet: database and tables are made as needed. When the row is there as wanted already, it is a success.
@@ -47,8 +43,8 @@ func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql
 			return err
 		}
 		err := replaceMembership(ctx, s, present, oldEpoch, row)
-		if number := conn.ServerErrorNumber(err); number != 0 && number != mysql.ErOptionPreventsStatement {
-			return errors.Join(err, conn.ReclaimDatabase(ctx, s)) // the next attempt may succeed
+		if conn.RefusesForGood(err) || errors.Is(err, mysql.ErrEpochChanged) {
+			return errors.Join(err, membershipTable.Restore(ctx, s)) // the next attempt may succeed
 		}
 		return err
 	})
@@ -57,7 +53,7 @@ func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql
 // replaceMembership writes the row into the table, which it makes as it has to be.
 func replaceMembership(ctx context.Context, s *conn.Session, present *mysql.Membership, oldEpoch uint64, row mysql.Membership) error {
 	if present == nil {
-		if err := createTables(ctx, s); err != nil {
+		if err := errors.Join(conn.Heartbeat.Restore(ctx, s), membershipTable.Restore(ctx, s)); err != nil {
 			return err
 		}
 	}
@@ -81,29 +77,6 @@ func compareEpoch(present *mysql.Membership, oldEpoch uint64, row mysql.Membersh
 		return false, fmt.Errorf("%w: %d, not %d", mysql.ErrEpochChanged, epoch, oldEpoch)
 	}
 	return false, nil
-}
-
-// createTables makes those that are missing, and that of the row again where somebody dropped columns: no row is in it.
-func createTables(ctx context.Context, s *conn.Session) error {
-	var broken bool
-	if err := s.Row(ctx, lacksColumns, nil, &broken); err != nil {
-		return err
-	}
-	if broken {
-		if err := s.Change(ctx, "membership/drop-table", "DROP TABLE nairobi_mysql.membership"); err != nil {
-			return err
-		}
-	}
-	for _, step := range []struct{ op, query string }{
-		{"membership/create-database", conn.CreateDatabase},
-		{"membership/create-heartbeat", conn.CreateHeartbeat},
-		{"membership/create-table", createMembership},
-	} {
-		if err := s.Change(ctx, step.op, step.query); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // addMemory adds the column that a table of an older release lacks, before the first row that needs it.

@@ -36,6 +36,23 @@ func RefuseWhilePending(ctx context.Context, s *Session) error {
 	return err
 }
 
+// refuseUnacknowledged fails when a commit would wait because fewer replicas are connected than have to acknowledge it. A statement that
+// changes a table's definition keeps everybody from reading the table while its commit waits, and cannot be ended (fact 2).
+func refuseUnacknowledged(ctx context.Context, s *Session) error {
+	var clients, needed int
+	err := s.Row(ctx, `SELECT COALESCE(MAX(CAST(VARIABLE_VALUE AS SIGNED)), 0),
+			COALESCE((SELECT CAST(c.VARIABLE_VALUE AS SIGNED) FROM performance_schema.global_variables AS c JOIN performance_schema.global_variables AS e
+				WHERE c.VARIABLE_NAME = 'rpl_semi_sync_source_wait_for_replica_count' AND e.VARIABLE_NAME = 'rpl_semi_sync_source_enabled' AND e.VARIABLE_VALUE = 'ON'), 0)
+		FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_clients'`, nil, &clients, &needed)
+	if err != nil {
+		return fmt.Errorf("count the replicas that acknowledge: %w", err)
+	}
+	if clients < needed {
+		return fmt.Errorf("%d replicas acknowledge, and a commit waits for %d", clients, needed)
+	}
+	return nil
+}
+
 // Pause waits, unless ctx ends first.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

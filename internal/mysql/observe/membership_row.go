@@ -22,7 +22,7 @@ func ReadMembership(ctx context.Context, s *conn.Session) (row *mysql.Membership
 		err = s.Row(ctx, fields+from, nil, &row.Epoch, &row.Primary, &voters, &previous, &row.W)
 	}
 	switch {
-	case errors.Is(err, sql.ErrNoRows), conn.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDB, mysql.ErBadField):
+	case errors.Is(err, sql.ErrNoRows), conn.HoldsNothing(err):
 		return nil, true
 	case err != nil:
 		return nil, false

@@ -462,8 +462,8 @@ func (b *probe) beat(ctx context.Context, s *conn.Session) (beatFacts, error) {
 		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}
-	if number := conn.ServerErrorNumber(err); number != 0 && number != mysql.ErOptionPreventsStatement {
-		return beatFacts{}, errors.Join(err, conn.RestoreHeartbeat(ctx, s)) // the next write goes there
+	if conn.RefusesForGood(err) {
+		return beatFacts{}, errors.Join(err, conn.Heartbeat.Restore(ctx, s)) // the next write goes there
 	}
 	if err != nil || plain {
 		return beatFacts{}, err

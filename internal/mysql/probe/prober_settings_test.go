@@ -101,14 +101,16 @@ func TestProberMakesItsTableAgain(t *testing.T) {
 		return []string{"CREATE " + by, "RENAME TABLE nairobi_mysql.heartbeat TO nairobi_mysql.former, nairobi_mysql.other TO nairobi_mysql.heartbeat", "DROP TABLE nairobi_mysql.former"}
 	}
 	for name, done := range map[string][]string{
-		"it is dropped":          {"DROP TABLE nairobi_mysql.heartbeat"},
-		"the database is closed": {"ALTER DATABASE nairobi_mysql READ ONLY = 1"},
-		"a column is missing":    {"ALTER TABLE nairobi_mysql.heartbeat DROP COLUMN at"},
-		"a column was added":     {"ALTER TABLE nairobi_mysql.heartbeat ADD COLUMN why TEXT NOT NULL"},
-		"a trigger forbids":      {"CREATE TRIGGER nairobi_mysql.`no``more` BEFORE INSERT ON nairobi_mysql.heartbeat FOR EACH ROW SIGNAL SQLSTATE '45000'"},
-		"it is a view":           replaced("VIEW nairobi_mysql.other AS SELECT 1 AS id, NOW(6) AS at"),
-		"a constraint forbids":   replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CHECK (id > 0), CHECK (id > 1))"),
-		"it is partitioned":      replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL) PARTITION BY LIST (id) (PARTITION p VALUES IN (2))"),
+		"it is dropped":           {"DROP TABLE nairobi_mysql.heartbeat"},
+		"the database is closed":  {"ALTER DATABASE nairobi_mysql READ ONLY = 1"},
+		"a column is missing":     {"ALTER TABLE nairobi_mysql.heartbeat DROP COLUMN at"},
+		"a column was added":      {"ALTER TABLE nairobi_mysql.heartbeat ADD COLUMN why TEXT NOT NULL"},
+		"a trigger forbids":       {"CREATE TRIGGER nairobi_mysql.`no``more` BEFORE INSERT ON nairobi_mysql.heartbeat FOR EACH ROW SIGNAL SQLSTATE '45000'"},
+		"its constraint is other": replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CONSTRAINT one_other CHECK (id <> 1))"),
+		"a column is generated":   replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) AS ('2020-01-01 00:00:00') STORED NOT NULL)"),
+		"it is a view":            replaced("VIEW nairobi_mysql.other AS SELECT 1 AS id, NOW(6) AS at"),
+		"a constraint forbids":    replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CHECK (id > 0), CHECK (id > 1))"),
+		"it is partitioned":       replaced("TABLE nairobi_mysql.other (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL) PARTITION BY LIST (id) (PARTITION p VALUES IN (2))"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, statement := range done {

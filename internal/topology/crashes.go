@@ -218,7 +218,7 @@ func (p *rollout) unstableTurn(primary *Member) *Member {
 			return nil
 		}
 	}
-	if found == nil || p.holdsBack().Waits() {
+	if found == nil || p.holdsBack(found).Waits() {
 		return nil
 	}
 	return found

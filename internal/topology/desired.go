@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -68,8 +69,7 @@ type Desired struct {
 	// CertificatesRenewedAt asks for a new certificate in place of every one that was signed before; zero for none. In the
 	// future it asks for nothing yet.
 	CertificatesRenewedAt time.Time
-	// Hold says why no member may be disturbed at the moment because the spec was changed; empty when one may.
-	Hold string
+	Holds
 	// Soak is how long a member has to run on its new instance before the next is replaced.
 	Soak time.Duration
 	Beginning
@@ -86,6 +86,22 @@ type Beginning struct {
 	// Recover asks for a cluster that begins with what another left behind, restored into its first member. ToPoint asks that what was
 	// archived up to a point in time is added to it.
 	Recover, ToPoint bool
+}
+
+// Holds say what waits for what.
+type Holds struct {
+	// Hold says why no member may be disturbed at the moment because the spec was changed; empty when one may.
+	Hold string
+	// Untried says why nothing is launched from the present template yet, nor data opened on it; empty when that may be.
+	Untried string
+}
+
+// holds says why a member that works is not changed at the moment. One that leaves needs nothing of the present template.
+func (d Desired) holds(m *Member) (why string, holds bool) {
+	if why = d.Hold; m.Ordinal < d.Replicas {
+		why = cmp.Or(why, d.Untried)
+	}
+	return why, why != ""
 }
 
 // Subnet is a subnet of the spec.

@@ -52,6 +52,9 @@ func (p *upgrades) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 		}
 		return waits(fmt.Sprintf("volume %s is not attached: MySQL %s has opened it, which %s does not read", vol.ID, opened, version))
 	}
+	if why := p.untried(in.TemplateHash); why.Waits() {
+		return why
+	}
 	if opened == "" || !mysql.OlderVersion(opened, version) {
 		p.turns.recordOpened(m, version)
 		return Step{}

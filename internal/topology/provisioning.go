@@ -258,6 +258,15 @@ func (p *provisioning) mayLaunch() Step {
 	return Step{}
 }
 
+// untried returns why nothing is made of a template yet, or "".
+func (p *pass) untried(hash string) Step {
+	if p.Untried == "" || hash != p.TemplateHash {
+		return Step{}
+	}
+	p.waitAtMost(waitEC2)
+	return waits(p.Untried)
+}
+
 // launchOf returns the launch of a member's next instance in the zone of its volume, made from the present spec or as before, or
 // why there can be none. Its incarnation is remembered first, and used until EC2 shows an instance of it.
 func (p *provisioning) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance, Step) {
@@ -268,15 +277,18 @@ func (p *provisioning) launchOf(m *Member, vol *Volume, before bool) (LaunchInst
 		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: no subnet of spec.aws.subnetIDs is in %s, where its volume %s is; append one", m.Name, vol.Zone, vol.ID))
 		return LaunchInstance{}, waits("no subnet in the zone of its volume")
 	}
+	from := Template{p.TemplateHash, p.Version}
+	if before {
+		from = p.PreviousTemplate
+	}
+	if why := p.untried(from.Hash); why.Waits() {
+		return LaunchInstance{}, why
+	}
 	used := 0
 	for _, in := range m.Instances {
 		used = max(used, in.Incarnation) // their tokens are used up
 	}
-	version := p.Version
-	if before {
-		version = p.PreviousTemplate.Version
-	}
-	rec.recordLaunch(max(rec.Instance, used+1), version)
+	rec.recordLaunch(max(rec.Instance, used+1), from.Version)
 	switch {
 	case before && p.upgrades.toSeed(m):
 		rec.ToSeed = rec.Instance

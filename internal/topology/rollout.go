@@ -111,7 +111,7 @@ func (p *rollout) beginsOutOfTurn(primary *Member) bool {
 
 // handOverFirst has the primary hand over before it is changed, and returns what that waits for.
 func (p *rollout) handOverFirst(primary *Member) Step {
-	if why := p.Hold; why != "" {
+	if why, holds := p.holds(primary); holds {
 		return waits("hands over next: " + why)
 	}
 	to := p.handover.successor(primary)
@@ -267,9 +267,9 @@ func (p *rollout) nextTurn(primary *Member) *Member {
 	}
 	next := left[0]
 	if next.Ordinal >= p.Replicas {
-		if p.Hold != "" && next.verified() {
+		if why, holds := p.holds(next); holds && next.verified() {
 			p.waitAtMost(waitReady)
-			p.step = waits(fmt.Sprintf("%s is to leave next: %s", next.Name, p.Hold))
+			p.step = waits(fmt.Sprintf("%s is to leave next: %s", next.Name, why))
 			return nil
 		}
 		return next
@@ -286,18 +286,18 @@ func (p *rollout) nextTurn(primary *Member) *Member {
 		p.step = waits(fmt.Sprintf("%s is not replaced: %s", next.Name, why.Message))
 		return nil
 	}
-	if why := p.holdsBack(); why.Waits() {
+	if why := p.holdsBack(next); why.Waits() {
 		p.step = waits(fmt.Sprintf("%s is to be replaced next: %s", next.Name, why.Message))
 		return nil
 	}
 	return next
 }
 
-// holdsBack says why no further member is replaced at the moment, empty when one may be.
-func (p *rollout) holdsBack() Step {
-	if p.Hold != "" {
+// holdsBack says why a further member is not replaced at the moment, empty when it may be.
+func (p *rollout) holdsBack(next *Member) Step {
+	if why, holds := p.holds(next); holds {
 		p.waitAtMost(waitReady)
-		return waits(p.Hold)
+		return waits(why)
 	}
 	for _, m := range p.ordered() {
 		if over := m.SQL.StartedAt.Add(p.Soak); m.Ordinal < p.Replicas && !p.turns.outdated(m) && p.Now.Before(over) {
@@ -373,9 +373,9 @@ func (p *rollout) awaitNext(m *Member, next *Instance) Step {
 
 // mayNotStop returns what a member waits for before its present instance is stopped to go on on the next one.
 func (p *rollout) mayNotStop(m, primary *Member, next *Instance) Step {
-	if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
+	if why, holds := p.holds(m); holds && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
 		p.waitAtMost(waitReady)
-		return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold))
+		return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, why))
 	}
 	if why := p.Rehearsal.forbids(); why.Waits() && m.verified() {
 		p.waitAtMost(waitEC2)

@@ -236,11 +236,11 @@ func (d Desired) RestartDue(m *Member, now time.Time) bool {
 var restarting = Step{Restarting, "restarting mysqld"}
 
 // replacedSoon says whether a member is about to get a new instance, on which its mysqld starts anyway: it is not restarted before
-// that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for instances, a permission is missing
+// that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for such instances, a permission is missing
 // or EC2 does not answer whether it is, an upgrade was in vain too often, or somebody has no vote, the restart does not wait for them: it
 // may be what helps.
 func (p *settings) replacedSoon(m *Member) bool {
-	if !p.turns.outdated(m) || !p.Launchable || p.Rehearsal.blocks() || p.unconfirmed || p.provisioning.mayCreate().Waits() || p.standsStill() {
+	if !p.turns.outdated(m) || !p.Launchable || p.Untried != "" || p.Rehearsal.blocks() || p.unconfirmed || p.provisioning.mayCreate().Waits() || p.standsStill() {
 		return false
 	}
 	return !slices.ContainsFunc(p.ordered(), func(other *Member) bool {

@@ -252,6 +252,7 @@ func TestABrokenMemberIsRestartedForASetting(t *testing.T) {
 			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1, Previous: []string{"orders-0", "orders-1", "orders-2"}})
 		}, false},
 		"changes are held back":   {func(s *scene) { s.desired.Hold = "the window is closed" }, false},
+		"a template is untried":   {func(s *scene) { s.desired.Untried = nobodyAsked }, true},
 		"no setting waits for it": {func(s *scene) { s.member(2).SQL.RestartPending = false }, false},
 		"it catches up": {func(s *scene) {
 			s.member(2).SQL.Replication.ApplierError = ""

@@ -85,9 +85,9 @@ func (p *turns) othersVote(m *Member) bool {
 	return true
 }
 
-// opensWithPrevious says whether a member's data is left to the previous version, because nobody is to be disturbed.
+// opensWithPrevious says whether a member's data is left to the previous version, because the present one has to wait.
 func (p *turns) opensWithPrevious(m *Member) bool {
-	return p.mixed() && p.Hold != "" && p.plan.Records.Members[m.Name].Opened == p.PreviousTemplate.Version
+	return p.mixed() && (p.Hold != "" || p.Untried != "") && p.plan.Records.Members[m.Name].Opened == p.PreviousTemplate.Version
 }
 
 // downgradeVersion is the version with which a member is rebuilt that is newer than its cluster.

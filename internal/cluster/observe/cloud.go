@@ -360,7 +360,6 @@ func untag(s *pass.Pass, id string, have, want map[string]string) {
 
 // desiredOf fills in what the spec leaves out.
 func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.Desired {
-	hold := HoldsBack(c, now)
 	return topology.Desired{
 		Cluster:              c.Name,
 		Replicas:             int(c.ReplicaCount()),
@@ -376,7 +375,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		Settings:             settings.ForMembers(c.Spec.Settings()),
 		Database:             c.Spec.Database != nil,
 		Requests:             requestsOf(c),
-		Hold:                 hold,
+		Holds:                topology.Holds{Hold: HoldsBack(c, now)},
 		Soak:                 c.Soak(),
 		Hibernate:            c.Spec.Hibernate,
 		Beginning:            topology.Beginning{Recover: c.Recovery() != nil, ToPoint: c.Recovery() != nil && c.Recovery().PointInTime != nil},

@@ -34,7 +34,7 @@ func TestWhatAHandOverMustNotInterrupt(t *testing.T) {
 		"a switchover":                 {&pass.Pass{Planned: true, Plan: topology.Plan{Actions: []topology.Action{topology.Switchover{}}}}, unfinishedSwitchover},
 		"a restart":                    {&pass.Pass{Planned: true, Plan: topology.Plan{Actions: []topology.Action{topology.Restart{}}}}, unfinishedRollout},
 		"one that waits to be":         {&pass.Pass{Planned: true, Observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, unfinishedRollout},
-		"one that waits for a person":  {&pass.Pass{Planned: true, Desired: topology.Desired{Hold: "upgrades are paused"}, Observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, ""},
+		"one that waits for a person":  {&pass.Pass{Planned: true, Desired: topology.Desired{Holds: topology.Holds{Hold: "upgrades are paused"}}, Observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, ""},
 		"a member that is replaced":    {&pass.Pass{Planned: true, Plan: topology.Plan{Rollout: topology.Rollout{Current: "orders-2"}}}, unfinishedRollout},
 		"one that is to be":            {&pass.Pass{Planned: true, Plan: topology.Plan{Rollout: topology.Rollout{Next: []string{"orders-2"}}}}, ""},
 		"a setting that needs none":    {&pass.Pass{Planned: true, Plan: topology.Plan{Actions: []topology.Action{topology.ApplySettings{}}}}, ""},

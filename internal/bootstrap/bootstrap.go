@@ -10,7 +10,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
@@ -210,6 +212,9 @@ func Places(version string, d Download) []string {
 
 // tarballNames are EC2's names of architectures, and what the names of MySQL's tarballs have for them: the script goes by the same.
 var tarballNames = map[string]string{"x86_64": "x86_64-minimal", "arm64": "aarch64"}
+
+// Architectures are those for which MySQL has tarballs, by EC2's names.
+func Architectures() []string { return slices.Sorted(maps.Keys(tarballNames)) }
 
 // Addresses returns the Places for instances of an architecture, by EC2's name of it.
 func Addresses(version string, d Download, architecture string) []string {

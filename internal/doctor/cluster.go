@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/tarball"
 )
 
 // checkAllowed compares the spec with the administrator's policy.
@@ -156,10 +155,6 @@ func checkDownload(ctx context.Context, p *patient) Finding {
 	if namesImage(p.cluster) && p.cluster.Spec.AWS.Download == nil {
 		return notChecked("", "the image of the spec may bring MySQL %s; no instance was asked", p.cluster.Spec.Version)
 	}
-	var from bootstrap.Download
-	if d := p.cluster.Spec.AWS.Download; d != nil {
-		from.URL, from.Mirror = d.URL, d.Mirror
-	}
 	architecture := "x86_64"
 	if a, err := p.account(ctx); err == nil {
 		aws := p.cluster.Spec.AWS
@@ -167,25 +162,15 @@ func checkDownload(ctx context.Context, p *patient) Finding {
 			architecture = image.Architecture
 		}
 	}
-	var answers []string
-	absent := true
-	for _, place := range bootstrap.Addresses(p.cluster.Spec.Version, from, architecture) {
-		status, err := p.head(ctx, place)
-		switch {
-		case err != nil:
-			absent = false
-			answers = append(answers, fmt.Sprintf("%s: %v", place, err))
-		case status == http.StatusOK:
-			return ok("%s is there, as seen from here", place)
-		default:
-			absent = absent && (status == http.StatusNotFound || status == http.StatusForbidden)
-			answers = append(answers, fmt.Sprintf("%s: HTTP %d", place, status))
-		}
+	c := p.cluster
+	answer := tarball.Ask(ctx, p.doctor.HTTP, tarball.Of(c.Spec.Version, c.Status.Version, c.Spec.AWS.Download, architecture))
+	switch {
+	case answer.Found != "":
+		return ok("%s is there, as seen from here", answer.Found)
+	case answer.Missing:
+		return failed("correct spec.version or spec.aws.download (docs/images.md)", "MySQL's tarball is not there: %s", answer.Said)
 	}
-	if absent {
-		return failed("correct spec.version or spec.aws.download (docs/images.md)", "MySQL's tarball is not there: %s", strings.Join(answers, "; "))
-	}
-	return warning("see that the subnets of the instances reach it", "MySQL's site cannot be asked from here: %s", strings.Join(answers, "; "))
+	return warning("see that the subnets of the instances reach it", "MySQL's site cannot be asked from here: %s", answer.Said)
 }
 
 // checkKey describes the key of the volumes.

@@ -160,15 +160,6 @@ func (p *patient) preflight(ctx context.Context) ([]awsapi.Problem, error) {
 	return p.problems, p.err
 }
 
-// head makes one HEAD request and returns its status.
-func (p *patient) head(ctx context.Context, address string) (int, error) {
-	answer, err := p.ask(ctx, address, "")
-	if err != nil {
-		return 0, err
-	}
-	return answer.StatusCode, answer.Body.Close()
-}
-
 // ask makes one HEAD request. Where authorities are given, in PEM, only they may sign the server's certificate.
 func (p *patient) ask(ctx context.Context, address, authorities string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)

@@ -32,8 +32,8 @@ type TypeInfo struct {
 	Memory uint64
 }
 
-// architecture is the one of the two that EC2 sells servers in; an x86_64 type also lists i386.
-func (t TypeInfo) architecture() string {
+// Architecture is the one of the two that EC2 sells servers in; an x86_64 type also lists i386.
+func (t TypeInfo) Architecture() string {
 	for _, a := range []string{string(types.ArchitectureValuesX8664), string(types.ArchitectureValuesArm64)} {
 		if slices.Contains(t.architectures, a) {
 			return a
@@ -100,7 +100,7 @@ func (i *images) imageOfParameter(ctx context.Context, name, instanceType string
 		if err != nil {
 			return "", err
 		}
-		name = defaultImageParameter + info.architecture()
+		name = defaultImageParameter + info.Architecture()
 	}
 	if id, ok := i.parameters.get(name, i.clock.Now()); ok {
 		return id, nil

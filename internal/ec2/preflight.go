@@ -225,7 +225,7 @@ func (p *preflight) checkImage(ctx context.Context) error {
 	}
 	if p.info != nil && !slices.Contains(p.info.architectures, image.Architecture) {
 		p.wrong(field, "image %s is built for %s, but %s is %s: choose an image for that architecture, or another spec.aws.instanceType",
-			image.ID, image.Architecture, p.spec.Launch.InstanceType, p.info.architecture())
+			image.ID, image.Architecture, p.spec.Launch.InstanceType, p.info.Architecture())
 		return nil
 	}
 	if image.RootOnInstanceStore {

@@ -2,7 +2,6 @@
 package decide
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,9 +43,6 @@ const preflightEvery = 30 * time.Second
 // preflightEvery.
 const preflightPause = 2 * time.Second
 
-// preflightPatience is how long the pass that begins a preflight waits for its answer: most come within it. A later pass takes a later one.
-const preflightPatience = time.Second
-
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
@@ -60,14 +56,11 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	if len(s.Access.Violations) > 0 {
 		return nil
 	}
-	unproven := foresee(r.Ports, s)
+	foresee(r.Ports, s, func() string { return architectureOf(ctx, s) })
 	if s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 {
 		return nil
 	}
-	if !r.somethingToMake(s) {
-		unproven = nil // it is held back
-	}
-	if s.Seen.PreflightProblem = cmp.Or(r.unlaunchable(s), unproven); s.Seen.PreflightProblem == nil {
+	if s.Seen.PreflightProblem = r.unlaunchable(s); s.Seen.PreflightProblem == nil {
 		r.tryLaunch(ctx, s)
 	}
 	return nil
@@ -258,9 +251,7 @@ func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 // Decide lets the planner plan.
 func (r *Decider) Decide(_ context.Context, s *pass.Pass) error {
 	s.Observed.LaunchProblem, s.Observed.SubnetsProblem = s.Seen.PreflightProblem.Text(), s.Seen.DependencyProblem.Text()
-	desired := s.Desired
-	desired.Hold = cmp.Or(desired.Hold, s.Seen.Untried)
-	s.Plan = topology.Next(desired, s.Observed)
+	s.Plan = topology.Next(s.Desired, s.Observed)
 	s.Cache.Looks.Members.Detector.Expect(s.Plan)
 	s.Planned = true
 	switch {

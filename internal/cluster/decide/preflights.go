@@ -17,6 +17,9 @@ const preflightsAtOnce = 16
 // preflightTimeout bounds a whole preflight, of some ten calls, from when its turn has come.
 const preflightTimeout = time.Minute
 
+// preflightPatience is how long the pass that begins a preflight waits for its answer: most come within it. A later pass takes a later one.
+const preflightPatience = time.Second
+
 // preflights runs the preflights of all clusters beside their passes.
 type preflights struct{ turns *semaphore.Weighted }
 

@@ -53,7 +53,7 @@ type Pass struct {
 	// records, access, observe, decide.
 	Unmet []topology.Finding
 
-	// Desired is what the spec asks for. Written by observe.
+	// Desired is what the spec asks for. Written by observe, decide.
 	Desired topology.Desired
 	// Observed is what was seen of the cluster. Written by observe, restore, decide.
 	Observed topology.Observed
@@ -121,9 +121,6 @@ type Sight struct {
 	DependencyProblem *engine.Problem
 	// PreflightProblem is what the preflight found. Written by decide.
 	PreflightProblem *engine.Problem
-	// Untried is why no member that works is changed: what the spec has instances install is missing, or was not asked for yet. Empty for
-	// no reason. Written by decide.
-	Untried string
 }
 
 // Backups is what is known of backups, the archive and the restore.

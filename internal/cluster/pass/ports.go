@@ -21,6 +21,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/tarball"
 )
 
 // Ports are what a pass reaches the world through.
@@ -77,7 +78,7 @@ func (p *Ports) WriterID() string { return cmp.Or(p.Config.WriterID, engine.NoWr
 // Tarballs knows what the addresses of a tarball answered if each says that it is not there, and whether they were asked yet. It does not
 // wait.
 type Tarballs interface {
-	Missing(addresses []string) (answers string, asked bool)
+	Missing(wanted tarball.Wanted) (answers string, asked bool)
 }
 
 // Images says which images pods run.

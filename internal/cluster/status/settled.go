@@ -37,6 +37,7 @@ func stalledBy(s *pass.Pass, problems []topology.Finding) *topology.Finding {
 	for _, f := range problems {
 		switch {
 		case f.Reason == v1alpha1.ReasonInvalidSpec, f.Reason == v1alpha1.ReasonRollingStopped:
+		case f.Reason == v1alpha1.ReasonDownloadMissing && s.Desired.Untried != "": // otherwise what is asked for runs already
 		case f.Reason == v1alpha1.ReasonRecoveryFailed && unrestorable:
 		case len(s.Access.Violations) > 0 && !s.Access.Unread && f == s.Access.Violations[0]:
 		default:

@@ -306,7 +306,7 @@ func TestASnapshotThatLostItsTagsIsLeft(t *testing.T) {
 			said += <-events + "\n"
 		}
 		if !strings.Contains(said, "BackupDataLeft") || !strings.Contains(said, id) {
-			t.Errorf("without the tag %s nobody is told what is left: %s", lose, said)
+			t.Errorf("without the tag %s no event names what is left: %s", lose, said)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestChangesWaitForTheirTarball(t *testing.T) {
 	mirror := &v1alpha1.DownloadSpec{Mirror: "https://mirror.example"}
 	for name, row := range map[string]struct {
 		shelf   shelf
-		before  string // the template of before
+		before  string // the template in service
 		unknown bool   // EC2 does not say what the instance type is
 		image   string
 		mirror  *v1alpha1.DownloadSpec
@@ -110,7 +110,7 @@ func TestTheTarballOfWhatIsLaunched(t *testing.T) {
 func TestForesightReachesThePlan(t *testing.T) {
 	now := time.Now()
 	for name, row := range map[string]struct {
-		template string // of before
+		template string // in service
 		launches bool
 	}{"it is as before": {"present", true}, "it is changed": {"earlier", false}} {
 		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: pass.NewCache("")}

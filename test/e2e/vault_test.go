@@ -60,9 +60,13 @@ func vaultCluster(t *testing.T, key client.ObjectKey, change func(*v1alpha1.MySQ
 	}
 }
 
+// stored are the scenarios with backups that ran.
+var stored findings
+
 // stageVault makes the namespace, the bucket and the Secret for it, unless an earlier scenario has made them.
 func stageVault(t *testing.T) {
 	t.Helper()
+	stored.add(t.Name())
 	ctx := t.Context()
 	if err := lab.AllowLab(ctx, lost.Namespace); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +14,24 @@ import (
 // unshown are metrics without a value after the scenarios, with the reason.
 var unshown = map[string]string{"mysqlcluster_backup_last_failed_timestamp_seconds": "no backup fails"}
 
-// TestEveryPanelShowsSomething: Prometheus has looked on since the first scenario, and answers every question of the dashboards.
+// shownBy are the metrics that one scenario gives values, by the beginning of their names. Without the scenario nothing is expected of them.
+var shownBy = map[string]string{
+	"mysqlcluster_backup_":  "Test15BackupOutlivesItsCluster",
+	"mysqlcluster_archive_": "Test16ArchiveReachesTheMomentBeforeTheMistake",
+}
+
+// TestEveryPanelShowsSomething: Prometheus has looked on since the first scenario, and answers every question of the dashboards
+// that the scenarios of this run give an answer to.
 func TestEveryPanelShowsSomething(t *testing.T) {
 	queries, err := insights.Queries(lab.Root)
 	if err != nil || len(queries) < 50 {
 		t.Fatalf("%d queries: %v", len(queries), err)
 	}
 	for _, q := range queries {
+		if scenario := unrun(q.Expr); scenario != "" {
+			t.Logf("left out, as %s was: %s", scenario, q)
+			continue
+		}
 		samples, err := watch.Samples(t.Context(), insights.Fill(q.Expr))
 		if err != nil {
 			t.Error(err)
@@ -35,6 +47,16 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 			t.Errorf("%s: %d samples; to be without: %q", q, samples, why)
 		}
 	}
+}
+
+// unrun is the scenario that would give the expression its values and was left out of this run, or empty.
+func unrun(expr string) string {
+	for metric, scenario := range shownBy {
+		if strings.Contains(expr, metric) && !slices.Contains(stored.all(), scenario) {
+			return scenario
+		}
+	}
+	return ""
 }
 
 // TestAlertsOfTheScenarios: what the scenarios do is an ordinary day but for the faults, and nothing fires but what a fault explains.

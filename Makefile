@@ -70,7 +70,7 @@ test: deps test-unit test-envtest test-parts test-lab e2e ## Everything that tes
 ##@ Development
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRDs, RBAC, webhooks, apply configurations and alerts from the code.
+generate: ## Regenerate deep copies, CRDs, RBAC, webhooks, apply configurations, alerts and dashboards from the code.
 	@hack/generate.sh
 
 .PHONY: manifests

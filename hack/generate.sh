@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes what is generated from the Go code: deep copies and apply configurations beside the API's types, CRDs, the
-# operator's ClusterRole, the webhook configurations and the alerts under config/.
+# operator's ClusterRole, the webhook configurations, the alerts and the dashboards under config/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -93,7 +93,7 @@ func (h *CrashHistory) Record(o *Observed) {
 	}
 }
 
-// Expect remembers which members' mysqld a plan restarts. The plan is that of the observation passed to Note last.
+// Expect remembers which members' mysqld a plan restarts. The plan is that of the observation passed to Record last.
 func (h *CrashHistory) Expect(plan Plan) {
 	for _, a := range plan.Actions {
 		switch a.(type) {

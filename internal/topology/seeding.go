@@ -11,7 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
-// seeding replaces what members hold by a copy of the primary.
+// seeding replaces what members hold by a copy of a sound member.
 type seeding struct {
 	*pass
 	turns   *turns

@@ -65,7 +65,7 @@ func LaunchSpec(s *pass.Pass, a topology.LaunchInstance) ec2.LaunchSpec {
 func (t Template) Text() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic("a struct of strings cannot be encoded: " + err.Error())
+		panic("a template cannot be encoded: " + err.Error())
 	}
 	return string(text)
 }

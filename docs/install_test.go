@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,6 +25,43 @@ type clusterCatalog struct {
 			} `json:"image"`
 		} `json:"source"`
 	} `json:"spec"`
+}
+
+// TestRemovalUnderOLMv1NamesEveryKind of what the bundle has installed, but for the CRDs: what stays of it meets the next installation, and a
+// webhook's configuration without pods refuses every deletion.
+func TestRemovalUnderOLMv1NamesEveryKind(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "install.md"), "### Remove it under OLM v1")
+	section, _, _ = strings.Cut(section, "\n### ")
+	removed := map[string]bool{}
+	for _, command := range regexp.MustCompile(`kubectl .*delete ([a-z,]+) --selector \$left`).FindAllStringSubmatch(section, -1) {
+		for _, kind := range strings.Split(command[1], ",") {
+			removed[kind] = true
+		}
+	}
+	// What OLM makes of a CSV: of its deployments, permissions and webhooks.
+	kinds := []string{"deployment", "serviceaccount", "role", "rolebinding", "clusterrole", "clusterrolebinding", "service", "validatingwebhookconfiguration", "certificate", "issuer"}
+	files, err := filepath.Glob("../bundle/manifests/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d manifests of the bundle: %v", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal(data, &kind); err != nil {
+			t.Fatal(err)
+		}
+		if kind.Kind != "CustomResourceDefinition" && kind.Kind != operatorsv1alpha1.ClusterServiceVersionKind {
+			kinds = append(kinds, strings.ToLower(kind.Kind))
+		}
+	}
+	for _, kind := range kinds {
+		if !removed[kind] {
+			t.Errorf("a %s stays", kind)
+		}
+	}
 }
 
 // TestCatalogsAreLookedForAgain: OLM reads a catalog once unless its manifest says how often to look for a newer image under its tag. Then no

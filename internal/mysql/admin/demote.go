@@ -85,6 +85,9 @@ func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error)
 	})
 }
 
+// closeToWrites waits until nobody writes.
+const closeToWrites = "SET GLOBAL super_read_only = ON"
+
 // demotion is one attempt to make a primary read-only. control asks for the lock, and helper looks and kills meanwhile.
 type demotion struct {
 	control, helper *conn.Session
@@ -96,6 +99,14 @@ type demotion struct {
 type hold struct {
 	session   uint64
 	statement uint64 // MySQL's number of the event that took the lock
+}
+
+// sessionsOf returns the sessions that have locks.
+func sessionsOf(holds []hold) (sessions []uint64) {
+	for _, h := range holds {
+		sessions = append(sessions, h.session)
+	}
+	return sessions
 }
 
 func (d *demotion) run(ctx context.Context) error {
@@ -114,7 +125,7 @@ func (d *demotion) run(ctx context.Context) error {
 		}
 		if len(left) > 0 {
 			if !d.spec.Kill {
-				return fmt.Errorf("%w: %d sessions write or hold table locks", mysql.ErrBlocked, len(left))
+				return fmt.Errorf("%w: %s", mysql.ErrBlocked, d.helper.WritersAmong(ctx, sessionsOf(left)))
 			}
 			// They may stand in the way only because they wait for a row of a commit that waits itself.
 			if err := refuseWhileStuck(ctx, d.helper); err != nil {
@@ -207,7 +218,7 @@ func (d *demotion) try(ctx context.Context) error {
 	// An end of ctx must not cut the connection: the server would go on waiting, and might get the lock when nobody
 	// expects it any more. The session's lock_wait_timeout ends it when the interruption does not get through.
 	whole := context.WithoutCancel(ctx)
-	go func() { done <- d.control.Change(whole, "role/super-read-only", "SET GLOBAL super_read_only = ON") }()
+	go func() { done <- d.control.Change(whole, "role/super-read-only", closeToWrites) }()
 	timer := time.NewTimer(demoteTry)
 	defer timer.Stop()
 	var err error
@@ -231,7 +242,10 @@ func (d *demotion) try(ctx context.Context) error {
 		if pending := refuseWhileStuck(ctx, d.helper); pending != nil {
 			return pending
 		}
-		return fmt.Errorf("%w: %w", mysql.ErrBlocked, err)
+		if errors.Is(err, mysql.ErrBlocked) {
+			return err
+		}
+		return fmt.Errorf("%w: %s: %w", mysql.ErrBlocked, d.helper.Holders(ctx, closeToWrites), err)
 	}
 	return fmt.Errorf("%w: read_only is %s, super_read_only is %s", mysql.ErrStepNotEffective, onOff(readOnly), onOff(superReadOnly))
 }

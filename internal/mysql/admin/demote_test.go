@@ -92,6 +92,9 @@ func TestDemoteBounded(t *testing.T) {
 			if !errors.Is(err, row.want) {
 				t.Errorf("got error %v, want %v", err, row.want)
 			}
+			if row.want != nil && !strings.Contains(err.Error(), ": connection "+h.ID+" (root@localhost)") {
+				t.Errorf("the error does not name the session: %v", err)
+			}
 			o := m[0].Observe(ctx)
 			if demoted := row.want == nil; o.ReadOnly != demoted || o.SuperReadOnly != demoted || !o.SemiSync.SourceEnabled {
 				t.Errorf("read_only %t, super_read_only %t, semi-sync source %t", o.ReadOnly, o.SuperReadOnly, o.SemiSync.SourceEnabled)
@@ -345,5 +348,34 @@ func TestSessionsWithoutStages(t *testing.T) {
 		mysqltest.Exec(t, db, "KILL "+id)
 		slept.Wait()
 		mysqltest.Must(t, w.Farm.Discard(s))
+	}
+}
+
+// TestDemotionNamesNobodyThatOnlyWaits: behind a FLUSH TABLES WITH READ LOCK that waits for a session, others wait to write.
+func TestDemotionNamesNobodyThatOnlyWaits(t *testing.T) {
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS held")
+	for _, name := range []string{"locked", "other"} {
+		mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS held."+name+" (id INT PRIMARY KEY AUTO_INCREMENT)")
+	}
+	holder := mysqltest.Connect(t, w.Servers[0], "LOCK TABLES held.locked WRITE")
+	var waiting []string
+	for _, statement := range []string{"FLUSH TABLES WITH READ LOCK", "INSERT INTO held.other VALUES ()"} {
+		c := mysqltest.Connect(t, w.Servers[0])
+		go func() { _, _ = c.Conn.ExecContext(t.Context(), statement) }()
+		mysqltest.WaitFor(t, statement, func() bool {
+			return mysqltest.Value(t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE STATE LIKE 'Waiting for global read lock%' AND ID = "+c.ID) == "1"
+		})
+		waiting = append(waiting, c.ID)
+	}
+	err := m[0].Demote(t.Context())
+	mysqltest.WantError(t, err, mysql.ErrBlocked)
+	t.Log(err)
+	if want := ": connection " + holder.ID + " (root@localhost) holds a lock for writing; KILL " + holder.ID + " ends it"; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("the error does not end with %s", want)
+	}
+	for _, id := range waiting {
+		mysqltest.Exec(t, db, "KILL "+id)
 	}
 }

@@ -92,9 +92,6 @@ func setReadOnly(ctx context.Context, s *conn.Session, on bool) error {
 	// and a SET that fails leaves things as they were (fact 2). Off: in the opposite order.
 	if superReadOnly != on {
 		if err := s.Change(ctx, "role/super-read-only", "SET GLOBAL super_read_only = ?", onOff(on)); err != nil {
-			if conn.IsServerError(err, mysql.ErLockWaitTimeout) {
-				err = fmt.Errorf("%w: %w", mysql.ErrBlocked, err)
-			}
 			return err
 		}
 	}

@@ -45,10 +45,6 @@ var lockInstruments = []string{
 	"UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl'",
 }
 
-// blindness asks whether one of lockInstruments is off.
-const blindness = `SELECT EXISTS (SELECT 1 FROM performance_schema.setup_consumers WHERE NAME = 'global_instrumentation' AND ENABLED = 'NO')
-	OR EXISTS (SELECT 1 FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl' AND ENABLED = 'NO')`
-
 const (
 	// endingTries and endingPause bound the wait for sessions that were killed to give their locks back: two seconds in all.
 	endingTries = 40
@@ -58,7 +54,7 @@ const (
 // watchLocks has the locks shown that are taken from now on, where somebody has switched that off.
 func watchLocks(ctx context.Context, s *conn.Session) error {
 	var blind bool
-	if err := s.Row(ctx, blindness, nil, &blind); err != nil || !blind {
+	if err := s.Row(ctx, conn.Blindness, nil, &blind); err != nil || !blind {
 		return err
 	}
 	s.Options().Logger.Info("the Performance Schema shows no metadata locks; switching global_instrumentation and wait/lock/metadata/sql/mdl on")

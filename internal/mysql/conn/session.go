@@ -393,7 +393,8 @@ func (s *Session) ChangeWithin(ctx context.Context, limit time.Duration, op, que
 	return err
 }
 
-// Exec is ChangeWithin, and returns the result of the statement.
+// Exec is ChangeWithin, and returns the result of the statement. One that waited in vain for a lock fails with ErrBlocked, which names who
+// holds that.
 func (s *Session) Exec(ctx context.Context, limit time.Duration, op, query string, args ...any) (sql.Result, error) {
 	if err := s.pool.options.Hook(op, "before"); err != nil {
 		return nil, &hookError{op: op, err: err}
@@ -406,7 +407,7 @@ func (s *Session) Exec(ctx context.Context, limit time.Duration, op, query strin
 	err = b.note(err)
 	b.release()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+		return nil, fmt.Errorf("%s: %w", op, s.heldUp(ctx, query, err))
 	}
 	if err := s.pool.options.Hook(op, "after"); err != nil {
 		return nil, &hookError{op: op, err: err}

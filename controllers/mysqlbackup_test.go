@@ -587,8 +587,10 @@ func TestASnapshotThatDoesNotGetOn(t *testing.T) {
 	wantFailed(t, s.look("copies"), v1alpha1.BackupReasonStalled)
 	s.put("orphan", snap)
 	s.report("orphan", func(st *v1alpha1.MySQLBackupStatus) {
-		st.Phase, st.ClusterUID, st.SnapshotID = v1alpha1.BackupRunning, "another", "snap-2"
+		st.Phase, st.ClusterUID, st.SnapshotID = v1alpha1.BackupRunning, string(s.cluster.UID), "snap-2"
 	})
+	s.dropCluster()
+	s.later(backups.ClusterGrace)
 	wantFailed(t, s.look("orphan"), v1alpha1.BackupReasonNoCluster)
 }
 
@@ -763,6 +765,7 @@ func TestABackupIsLetGoWhenNobodyCanRemoveItsData(t *testing.T) {
 		"the cluster is gone": (*shelf).dropCluster,
 		"another cluster has its name": func(s *shelf) {
 			s.dropCluster()
+			time.Sleep(1100 * time.Millisecond) // creation times have seconds
 			s.cluster.ResourceVersion, s.cluster.UID = "", ""
 			must(s.t, kube.Create(s.t.Context(), s.cluster))
 		},
@@ -813,17 +816,62 @@ func TestABackupIsLetGoWhenNobodyCanRemoveItsData(t *testing.T) {
 	if s.look("gone"); strings.Contains(s.events(), "BackupDataLeft") {
 		t.Error("that is told again")
 	}
-	s = newShelf(t) // a snapshot of an older cluster is no business of the one that has its name now
-	s.put("old", func(b *v1alpha1.MySQLBackup) {
-		b.Spec.Method, b.Spec.DeletionPolicy = v1alpha1.BackupMethodSnapshot, v1alpha1.BackupDeletionDelete
-	})
-	s.look("old")
-	s.report("old", func(st *v1alpha1.MySQLBackupStatus) {
-		st.Phase, st.ClusterUID, st.SnapshotID, st.Location = v1alpha1.BackupCompleted, "another", "snap-1", "ebs://snap-1"
-	})
-	must(t, kube.Delete(t.Context(), s.get("old")))
-	if s.look("old") != nil || !strings.Contains(s.events(), "ebs://snap-1 is left") {
-		t.Error("it stays for ever, or nobody is told what is left")
+}
+
+// TestNothingHoldsABackupWhoseClusterIsGone: nobody could remove what it still has, which an event names, and the operator may go next.
+func TestNothingHoldsABackupWhoseClusterIsGone(t *testing.T) {
+	for name, drop := range map[string]func(*shelf){
+		"no other has its name": (*shelf).dropCluster,
+		"another has its name": func(s *shelf) {
+			s.dropCluster()
+			time.Sleep(1100 * time.Millisecond) // creation times have seconds
+			s.cluster.ResourceVersion, s.cluster.UID = "", ""
+			must(s.t, kube.Create(s.t.Context(), s.cluster))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t)
+			type row struct {
+				method v1alpha1.BackupMethod
+				policy v1alpha1.BackupDeletionPolicy
+				phase  v1alpha1.BackupPhase
+			}
+			all := map[string]row{}
+			for _, method := range []v1alpha1.BackupMethod{v1alpha1.BackupMethodDump, v1alpha1.BackupMethodSnapshot} {
+				for _, policy := range []v1alpha1.BackupDeletionPolicy{v1alpha1.BackupDeletionRetain, v1alpha1.BackupDeletionDelete} {
+					for _, phase := range []v1alpha1.BackupPhase{"", v1alpha1.BackupPending, v1alpha1.BackupRunning, v1alpha1.BackupCompleted, v1alpha1.BackupFailed} {
+						one := strings.ToLower(strings.Join([]string{string(method), string(policy), "p" + string(phase)}, "-"))
+						all[one] = row{method, policy, phase}
+						s.put(one, func(b *v1alpha1.MySQLBackup) {
+							b.Spec.Method, b.Spec.DeletionPolicy, b.Finalizers = method, policy, []string{v1alpha1.Finalizer}
+						})
+						s.report(one, func(st *v1alpha1.MySQLBackupStatus) {
+							st.Phase, st.ClusterUID, st.Location = phase, string(s.cluster.UID), "ebs://snap-"+one
+						})
+					}
+				}
+			}
+			drop(s)
+			s.later(backups.ClusterGrace + time.Minute)
+			var cluster client.Object = s.cluster
+			if woken := s.r.BackupsOf(t.Context(), cluster); len(woken) != len(all) {
+				t.Errorf("the end of the cluster wakes %v", woken)
+			}
+			for one, of := range all {
+				b := s.look(one)
+				if of.phase == v1alpha1.BackupRunning && of.method == v1alpha1.BackupMethodDump {
+					s.later(time.Hour) // its pod may still end
+					b = s.look(one)
+				}
+				if b == nil || len(b.Finalizers) > 0 {
+					t.Errorf("%s is held: %+v", one, b)
+				}
+				left := of.policy == v1alpha1.BackupDeletionDelete || of.method == v1alpha1.BackupMethodSnapshot && of.phase != v1alpha1.BackupCompleted
+				if said := s.events(); strings.Contains(said, "ebs://snap-"+one+" is left: the cluster is gone") != left {
+					t.Errorf("of %s is said: %s", one, said)
+				}
+			}
+		})
 	}
 }
 

@@ -135,7 +135,7 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ServiceAccount{}, builder.WithPredicates(deletions)).
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
-		Watches(&v1alpha1.MySQLBackup{}, handler.EnqueueRequestsFromMapFunc(clusterOfBackup), builder.WithPredicates(backupTurned{})).
+		Watches(&v1alpha1.MySQLBackup{}, handler.EnqueueRequestsFromMapFunc(backups.ClusterOfBackup), builder.WithPredicates(backupTurned{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.affectedByPolicy)).
 		WatchesRawSource(source.Channel(r.Wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(options(r.Config.Workers)).
@@ -209,15 +209,6 @@ func (r *MySQLClusterReconciler) affectedByPolicy(ctx context.Context, obj clien
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
-}
-
-// clusterOfBackup names the cluster that a MySQLBackup is of.
-func clusterOfBackup(_ context.Context, obj client.Object) []reconcile.Request {
-	b, ok := obj.(*v1alpha1.MySQLBackup)
-	if !ok {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: b.Spec.ClusterName}}}
 }
 
 // finalizerChanged lets updates through that change finalizers or set the deletion timestamp: neither changes the

@@ -164,8 +164,7 @@ func (r *Snapshots) List(ctx context.Context, s *pass.Pass) ([]v1alpha1.MySQLBac
 		return nil, fmt.Errorf("list the backups: %w", err)
 	}
 	own := slices.DeleteFunc(list.Items, func(b v1alpha1.MySQLBackup) bool {
-		// A backup of an older cluster of this name says nothing of this one.
-		return b.Spec.ClusterName != s.Cluster.Name || b.Status.ClusterUID != "" && b.Status.ClusterUID != s.UID()
+		return b.Spec.ClusterName != s.Cluster.Name || ofOlder(&b, s.Cluster) // which says nothing of this one
 	})
 	slices.SortFunc(own, func(a, b v1alpha1.MySQLBackup) int {
 		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
@@ -229,17 +228,27 @@ type hearing struct {
 	away bool
 }
 
-// cluster reads the backup's cluster, nil when there is none. Another one of that name is not it.
+// ofOlder says whether a backup is of an older cluster that had the name of this one. One that is younger than this cluster is not, whatever its
+// status says, which the backup pods may write.
+func ofOlder(b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) bool {
+	return b.Status.ClusterUID != "" && b.Status.ClusterUID != string(cluster.UID) && b.CreationTimestamp.Before(&cluster.CreationTimestamp)
+}
+
+// cluster reads the backup's cluster, nil when there is none. Another one of that name is not it. The cache is not believed about its absence.
 func (r *Supervisor) cluster(ctx context.Context, b *v1alpha1.MySQLBackup) (*v1alpha1.MySQLCluster, error) {
 	var c v1alpha1.MySQLCluster
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ClusterName}, &c)
+	key := client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ClusterName}
+	err := r.Client.Get(ctx, key, &c)
+	if apierrors.IsNotFound(err) {
+		err = r.Reader.Get(ctx, key, &c)
+	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster: %w", err)
 	}
-	if b.Status.ClusterUID != "" && b.Status.ClusterUID != string(c.UID) {
+	if ofOlder(b, &c) {
 		return nil, nil
 	}
 	return &c, nil

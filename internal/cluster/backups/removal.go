@@ -119,29 +119,58 @@ func (r *Supervisor) prunes(ctx context.Context, b, old *v1alpha1.MySQLBackup) (
 	return basesPruner(cluster) == b.Spec.Schedule, nil
 }
 
-// held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none. A complete snapshot that
-// is to stay needs nobody: such objects outlive their cluster and the operator.
-func held(b *v1alpha1.MySQLBackup) bool {
-	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
-		return true
+// wantsFinalizer says whether a MySQLBackup is to have our finalizer. Off a snapshot only its cluster's reconciler takes it, which sees what EC2
+// has of it. Once the cluster is gone nobody can remove anything: such objects outlive the operator, and wait for nobody.
+func wantsFinalizer(b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) bool {
+	deletes, has := b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete, controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer)
+	switch {
+	case cluster == nil:
+		return has && !b.Done()
+	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
+		return has || deletes && b.Status.Phase == v1alpha1.BackupCompleted
 	}
-	return b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.Status.Phase != v1alpha1.BackupCompleted
+	return deletes
 }
 
-// finalizerWrong says whether the finalizer is not as the deletion policy wants it.
-func (r *Supervisor) finalizerWrong(b *v1alpha1.MySQLBackup) bool {
-	return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) != held(b)
+// setFinalizer puts our finalizer on a MySQLBackup, or takes it off. It reports what nobody can remove any more.
+func (r *Supervisor) setFinalizer(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
+	if wantsFinalizer(b, cluster) {
+		return addFinalizer(ctx, r.Client, b)
+	}
+	if cluster == nil && leavesRest(b) {
+		r.reportLeft(ctx, b, clusterGone)
+	}
+	return removeFinalizer(ctx, r.Client, b)
 }
 
-func (r *Supervisor) setFinalizer(ctx context.Context, b *v1alpha1.MySQLBackup) error {
+// clusterGone is why what a MySQLBackup consists of cannot be removed.
+const clusterGone = "the cluster is gone, and with it who may delete it"
+
+// leavesRest says whether the data that a MySQLBackup still has are to be deleted with it.
+func leavesRest(b *v1alpha1.MySQLBackup) bool {
+	return b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.Status.Phase != v1alpha1.BackupCompleted
+}
+
+// addFinalizer puts our finalizer on a MySQLBackup.
+func addFinalizer(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup) error {
 	before := b.DeepCopy()
-	if held(b) {
-		controllerutil.AddFinalizer(b, v1alpha1.Finalizer)
-	} else {
-		controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
+	if !controllerutil.AddFinalizer(b, v1alpha1.Finalizer) {
+		return nil
 	}
-	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("set the finalizer: %w", err)
+	}
+	return nil
+}
+
+// removeFinalizer takes our finalizer off a MySQLBackup.
+func removeFinalizer(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup) error {
+	before := b.DeepCopy()
+	if !controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer) {
+		return nil
+	}
+	if err := c.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer: %w", err)
 	}
 	return nil
 }
@@ -152,21 +181,14 @@ func (r *Supervisor) release(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if held(b) {
-		again, left, err := r.removeData(ctx, b)
-		if err != nil || again > 0 {
-			return ctrl.Result{RequeueAfter: again}, err
-		}
-		if left != "" {
-			r.reportLeft(ctx, b, left)
-		}
+	again, left, err := r.removeData(ctx, b)
+	if err != nil || again > 0 {
+		return ctrl.Result{RequeueAfter: again}, err
 	}
-	before := b.DeepCopy()
-	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
-	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("remove the finalizer: %w", err)
+	if left != "" {
+		r.reportLeft(ctx, b, left)
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, removeFinalizer(ctx, r.Client, b)
 }
 
 // reportLeft tells of data that nobody can remove any more.
@@ -187,19 +209,25 @@ func whereabouts(b *v1alpha1.MySQLBackup) string {
 	return b.Status.Location
 }
 
-// removeData removes what a backup consists of: see remove.
+// removeData removes what of a backup is not to stay without it: see remove. The snapshot is deleted by the cluster's reconciler, which lets
+// the object go.
 func (r *Supervisor) removeData(ctx context.Context, b *v1alpha1.MySQLBackup) (again time.Duration, left string, err error) {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
+		if !leavesRest(b) {
+			return 0, "", nil
+		}
 		return r.remove(ctx, b)
 	}
 	cluster, err := r.cluster(ctx, b)
 	switch {
 	case err != nil:
 		return 0, "", err
-	case cluster == nil:
-		return 0, "the cluster is gone, and with it the way to its AWS account", nil
+	case cluster != nil:
+		return SuperviseEvery, "", r.reportHeld(ctx, b, cluster)
+	case leavesRest(b):
+		return 0, clusterGone, nil
 	}
-	return SuperviseEvery, "", r.reportHeld(ctx, b, cluster) // the cluster's reconciler deletes it and lets the object go
+	return 0, "", nil
 }
 
 // reportHeld says what a deleted snapshot waits for, when that takes longer than a pass of its cluster.
@@ -293,7 +321,7 @@ func (r *Supervisor) endRunner(ctx context.Context, b *v1alpha1.MySQLBackup) (wo
 // folder of its own cluster, at the cluster's destination.
 func removalTask(b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (t task.Task, left string) {
 	if cluster == nil {
-		return t, "the cluster is gone, and with it who may delete there"
+		return t, clusterGone
 	}
 	t = backupTask(cluster)
 	t.Members, t.Path = nil, b.Status.Path

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -69,6 +70,29 @@ func BackupOfJob(_ context.Context, job client.Object) []reconcile.Request {
 		name = by.Name
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: job.GetNamespace(), Name: name}}}
+}
+
+// ClusterOfBackup names the cluster that a MySQLBackup is of.
+func ClusterOfBackup(_ context.Context, obj client.Object) []reconcile.Request {
+	b, ok := obj.(*v1alpha1.MySQLBackup)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: b.Namespace, Name: b.Spec.ClusterName}}}
+}
+
+// BackupsOf names the MySQLBackups that are of a cluster.
+func (r *Supervisor) BackupsOf(ctx context.Context, cluster client.Object) (all []reconcile.Request) {
+	var list v1alpha1.MySQLBackupList
+	if err := r.Client.List(ctx, &list, client.InNamespace(cluster.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list the backups of a cluster", "cluster", cluster.GetName())
+	}
+	for i := range list.Items {
+		if b := &list.Items[i]; b.Spec.ClusterName == cluster.GetName() {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		}
+	}
+	return all
 }
 
 // job reads a Job of a backup, nil when there is none of that name that is the backup's. The cache is not believed about

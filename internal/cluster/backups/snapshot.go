@@ -78,6 +78,7 @@ func (r *Snapshots) Advance(ctx context.Context, s *pass.Pass) {
 		}
 		s.ReportBackup(b.Name+": ", err)
 	}
+	s.ReportBackup("", r.settleFinalizers(ctx, s))
 	s.ReportBackup("", r.pruneSnapshots(ctx, s))
 }
 
@@ -134,7 +135,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	if volume == "" {
 		return nil // no member is fit at the moment
 	}
-	if err := holdSnapshot(ctx, r.Client, b); err != nil {
+	if err := addFinalizer(ctx, r.Client, b); err != nil {
 		return err
 	}
 	if err := r.recordSource(ctx, s, b, member); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
@@ -24,16 +25,36 @@ import (
 // pruned is why the operator gives a snapshot up that its schedule's retention no longer keeps.
 const pruned = "Pruned"
 
-// holdSnapshot keeps a MySQLBackup until nothing of its snapshot is left that should go: before there is one.
-func holdSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup) error {
-	before := b.DeepCopy()
-	if !controllerutil.AddFinalizer(b, v1alpha1.Finalizer) {
-		return nil
+// settleFinalizers is settleFinalizer of each MySQLBackup that is a snapshot.
+func (r *Snapshots) settleFinalizers(ctx context.Context, s *pass.Pass) (errs error) {
+	for i := range s.Backup.All {
+		if b := &s.Backup.All[i]; b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.DeletionTimestamp.IsZero() && !emptied(s, b) {
+			errs = errors.Join(errs, r.settleFinalizer(ctx, s, b))
+		}
 	}
-	if err := c.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("set the finalizer: %w", err)
+	return errs
+}
+
+// settleFinalizer puts our finalizer on the MySQLBackup of a snapshot while EC2 shows what is to be deleted with the object, and takes it off
+// after that. Where EC2 shows nothing, it takes it off a backup that has ended, unless its whole snapshot was to be deleted with it.
+func (r *Snapshots) settleFinalizer(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	deletes := b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete
+	taken, shown := s.TakenFor(b)
+	switch {
+	case shown && (deletes || superfluous(b, taken)):
+		return addFinalizer(ctx, r.Client, b)
+	case shown, b.Done() && (!deletes || b.Status.Phase == v1alpha1.BackupFailed) && s.SnapshotsListed(shownBy(b)):
+		return removeFinalizer(ctx, r.Client, b)
 	}
 	return nil
+}
+
+// shownBy is when EC2 shows at the latest what it was asked for.
+func shownBy(b *v1alpha1.MySQLBackup) time.Time {
+	if b.Status.StartedAt == nil {
+		return time.Time{}
+	}
+	return b.Status.StartedAt.Add(observe.TagsShown)
 }
 
 // GivenUp says whether the operator gave a snapshot up.
@@ -63,7 +84,7 @@ func emptied(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
 // superfluous says whether the snapshot of a backup that failed, or goes, is to be deleted. One that EC2 has completed stays
 // unless the operator itself gave it up: what a status says must not cost anybody a whole one.
 func superfluous(b *v1alpha1.MySQLBackup, taken inventory.Snapshot) bool {
-	return taken.State != inventory.SnapshotCompleted || GivenUp(b) && b.Status.Phase == v1alpha1.BackupFailed
+	return taken.State != inventory.SnapshotCompleted || GivenUp(b) && b.Annotations[v1alpha1.AnnotationGivenUp] != pruned
 }
 
 // completedAfterAll says whether EC2 has completed the snapshot of a backup that failed while EC2 did not answer.
@@ -136,26 +157,28 @@ func (r *Snapshots) releaseSnapshot(ctx context.Context, s *pass.Pass, b *v1alph
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
 		return nil
 	}
-	taken, ok := s.TakenFor(b)
-	switch {
-	case !ok && r.mayYetShow(b):
-		return &engine.Problem{Message: "EC2 may not show yet what it made for it", After: engine.AfterWaiting, Aside: true}
-	case b.Spec.DeletionPolicy != v1alpha1.BackupDeletionDelete && unlisted(s, b):
+	deletes := b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete
+	taken, shown := s.TakenFor(b)
+	switch completed := b.Status.Phase == v1alpha1.BackupCompleted; {
+	case !deletes && unlisted(s, b):
 		return unlistedProblem(s)
-	}
-	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Status.Phase != v1alpha1.BackupCompleted && (!ok || superfluous(b, taken)) {
-		if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
-			return err
-		}
-	} else if b.Status.Phase != v1alpha1.BackupCompleted {
+	case deletes, shown && superfluous(b, taken), !shown && !completed:
+		return r.deleteAndRelease(ctx, s, b)
+	case !completed:
 		r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupDataLeft, announce.Act, "snapshot %s is left: EC2 completed it after the backup had failed; delete it, or restore from it by its ID", taken.ID)
 	}
-	before := b.DeepCopy()
-	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
-	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the finalizer: %w", err)
+	return removeFinalizer(ctx, r.Client, b)
+}
+
+// deleteAndRelease deletes what EC2 has of a backup, and then takes our finalizer off its MySQLBackup.
+func (r *Snapshots) deleteAndRelease(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if _, shown := s.TakenFor(b); !shown && r.mayYetShow(b) {
+		return &engine.Problem{Message: "EC2 may not show yet what it made for it", After: engine.AfterWaiting, Aside: true}
 	}
-	return nil
+	if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+		return err
+	}
+	return removeFinalizer(ctx, r.Client, b)
 }
 
 // unlisted says whether EC2 may have completed the snapshot of a backup that was begun, and has not answered the list of snapshots since:
@@ -200,20 +223,7 @@ func (r *Snapshots) SettleSnapshots(ctx context.Context, s *pass.Pass) error {
 		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
 			continue
 		}
-		var failure error
-		switch {
-		case !b.DeletionTimestamp.IsZero():
-			failure = r.releaseSnapshot(ctx, s, b)
-		case completedAfterAll(s, b):
-			failure = r.snapshot(ctx, s, b)
-		case b.Status.Phase == v1alpha1.BackupFailed:
-			failure = r.discardSnapshot(ctx, s, b)
-		case emptied(s, b):
-			failure = r.dropEmptied(ctx, s, b)
-		case !b.Done():
-			failure = r.endSnapshot(ctx, s, b)
-		}
-		if failure != nil {
+		if failure := r.settle(ctx, s, b); failure != nil {
 			p := *pass.AsProblem(failure)
 			p.Message = b.Name + ": " + p.Message
 			err = errors.Join(err, &p)
@@ -222,18 +232,44 @@ func (r *Snapshots) SettleSnapshots(ctx context.Context, s *pass.Pass) error {
 	return err
 }
 
+// settle deletes what EC2 has of a backup, unless it is a whole snapshot, and takes our finalizer off a MySQLBackup with which nothing is to be
+// deleted.
+func (r *Snapshots) settle(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	taken, shown := s.TakenFor(b)
+	switch {
+	case !b.DeletionTimestamp.IsZero():
+		return r.releaseSnapshot(ctx, s, b)
+	case completedAfterAll(s, b):
+		if err := r.snapshot(ctx, s, b); err != nil {
+			return err
+		}
+	case b.Status.Phase == v1alpha1.BackupFailed && controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) && (GivenUp(b) || listed(s)):
+		return r.deleteAndRelease(ctx, s, b)
+	case b.Status.Phase == v1alpha1.BackupFailed:
+		return r.discardSnapshot(ctx, s, b)
+	case emptied(s, b):
+		return r.dropEmptied(ctx, s, b)
+	case !b.Done(), shown && taken.State != inventory.SnapshotCompleted:
+		return r.endSnapshot(ctx, s, b)
+	}
+	return r.settleFinalizer(ctx, s, b)
+}
+
 // endSnapshot gives up a snapshot whose cluster goes, unless EC2 has completed it and only its status does not say so yet.
 func (r *Snapshots) endSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
 	if unlisted(s, b) {
 		return unlistedProblem(s)
 	}
 	if taken, ok := s.TakenFor(b); ok && taken.State == inventory.SnapshotCompleted && !GivenUp(b) {
-		return r.reportSnapshot(ctx, b, taken)
+		if err := r.reportSnapshot(ctx, b, taken); err != nil {
+			return err
+		}
+		return r.settleFinalizer(ctx, s, b)
 	}
 	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {
 		return err
 	}
-	if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+	if err := r.deleteAndRelease(ctx, s, b); err != nil {
 		return err
 	}
 	now := metav1.NewTime(r.Clock.Now())

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
@@ -86,29 +87,28 @@ func (r *Supervisor) look(ctx context.Context, from client.Reader, key client.Ob
 	if err := from.Get(ctx, key, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	switch {
-	case !b.DeletionTimestamp.IsZero():
+	if !b.DeletionTimestamp.IsZero() {
 		return r.release(ctx, &b)
-	case r.finalizerWrong(&b):
-		return ctrl.Result{}, r.setFinalizer(ctx, &b)
+	}
+	cluster, err := r.cluster(ctx, &b)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if controllerutil.ContainsFinalizer(&b, v1alpha1.Finalizer) != wantsFinalizer(&b, cluster) {
+		return ctrl.Result{}, r.setFinalizer(ctx, &b, cluster)
 	}
 	if err := r.patch(ctx, &b, func(*v1alpha1.MySQLBackupStatus) {}); err != nil { // a pod writes no conditions
 		return ctrl.Result{}, err
 	}
-	result, err := r.advance(ctx, &b)
+	result, err := r.advance(ctx, &b, cluster)
 	return result, errors.Join(err, r.recordPlace(ctx, &b))
 }
 
 // advance does what a backup needs that nobody has deleted.
-func (r *Supervisor) advance(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
-	if b.Done() {
-		return r.tidy(ctx, b)
-	}
-	cluster, err := r.cluster(ctx, b)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+func (r *Supervisor) advance(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (ctrl.Result, error) {
 	switch {
+	case b.Done():
+		return r.tidy(ctx, b)
 	case cluster == nil && (b.Status.Phase != v1alpha1.BackupRunning || b.Spec.Method == v1alpha1.BackupMethodSnapshot):
 		if r.Clock.Since(b.CreationTimestamp.Time) < ClusterGrace {
 			return ctrl.Result{RequeueAfter: SuperviseEvery}, r.wait(ctx, b, "waiting for MySQLCluster "+b.Spec.ClusterName)

@@ -79,6 +79,38 @@ func TestSchedulesDoNotGetWhatIsSomebodyElses(t *testing.T) {
 	}
 }
 
+// TestAnArchiveWithoutSchedulesIsBlocked, too, by what is somebody else's, and BackupHealthy says so until that is gone.
+func TestAnArchiveWithoutSchedulesIsBlocked(t *testing.T) {
+	names := resources.NamesOf("orders")
+	for kind, foreign := range map[string]client.Object{
+		"ServiceAccount": &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: names.BackupAccount}},
+		"Secret":         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: names.BackupTLS}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			a := newAnnals(t)
+			a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Schedules, c.Spec.Backup.BinlogArchive = nil, nil }) // which has it on
+			healthy := func() metav1.Condition {
+				t.Helper()
+				s := &pass.Pass{Cluster: a.cluster, Log: logr.Discard(), Cache: a.cache}
+				s.Plan.Primary, s.Planned, s.Backup.Known = "orders-0", true, true
+				s.SetRecords(topology.ClusterRecord{Established: true})
+				s.ReportBackup("archive: ", a.r.backups.Archive.Ensure(t.Context(), s))
+				a.r.backups.ProjectBackups(s, pass.Conditions{Cluster: a.cluster})
+				return *meta.FindStatusCondition(a.cluster.Status.Conditions, v1alpha1.ConditionBackupHealthy)
+			}
+			foreign.SetNamespace(a.namespace)
+			must(t, kube.Create(t.Context(), foreign))
+			if c := healthy(); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonForeignResource || !strings.Contains(c.Message, kind+" "+foreign.GetName()+" exists and does not belong to this cluster") {
+				t.Errorf("BackupHealthy is %+v", c)
+			}
+			must(t, kube.Delete(t.Context(), foreign))
+			if c := healthy(); c.Status == metav1.ConditionFalse {
+				t.Errorf("once it is gone BackupHealthy is %+v", c)
+			}
+		})
+	}
+}
+
 // TestARestoreDoesNotGetWhatIsSomebodyElses: its Job is made once the Secret that has the name of its certificate is gone.
 func TestARestoreDoesNotGetWhatIsSomebodyElses(t *testing.T) {
 	a := newAnnals(t)

@@ -64,6 +64,7 @@ func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
 	foreign := objects.OwnsForPod(ctx, r.Client, r.Reader, s.Cluster, ac.Spec.Template)
 	var failure error
 	if foreign != nil { // what is there goes on, and is read
+		block(s, foreign)
 		_, _, failure = r.Objects.Find(ctx, s, *ac.Name, &set)
 	} else {
 		failure = s.UnlessLeaving(r.Objects.Apply(ctx, s, ac, *ac.Name, &set))

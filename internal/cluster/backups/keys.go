@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
@@ -24,4 +25,14 @@ func (r *Backups) LookAtDestination(ctx context.Context, s *pass.Pass) error {
 	}
 	s.Backup.Blocked = n.Missing
 	return nil
+}
+
+// block records that backup pods cannot begin because their account or a Secret of theirs is somebody else's, and says whether that is why.
+func block(s *pass.Pass, err error) bool {
+	p := pass.AsProblem(err)
+	if p == nil || p.Reason != v1alpha1.ReasonForeignResource {
+		return false
+	}
+	s.Backup.Blocked = p
+	return true
 }

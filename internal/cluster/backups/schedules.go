@@ -115,12 +115,9 @@ func (r *Backups) applyCronJob(ctx context.Context, s *pass.Pass, cron *batchv1a
 		return s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
 	}
 	_, exists, err := r.Objects.Find(ctx, s, *cron.Name, current)
-	if p := pass.AsProblem(foreign); p != nil && p.Reason == v1alpha1.ReasonForeignResource {
-		s.Backup.Blocked = p
-		if err == nil && exists {
-			cron.Spec.WithSuspend(true)
-			err = s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
-		}
+	if block(s, foreign) && err == nil && exists {
+		cron.Spec.WithSuspend(true)
+		err = s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, current))
 	}
 	return errors.Join(foreign, err)
 }

@@ -275,6 +275,34 @@ func TestModifyVolumeSaysWhatCounts(t *testing.T) {
 	}
 }
 
+// TestConvertedVolumeIsWhatTheSpecSays: one modification is enough, also where the performance is the same for both types.
+func TestConvertedVolumeIsWhatTheSpecSays(t *testing.T) {
+	l := newLab(t)
+	spec := l.volumeSpec("orders-0", 1)
+	spec.SizeGiB, spec.IOPS, spec.Throughput = 100, aws.Int32(10000), aws.Int32(300)
+	v, err := l.cloud.CreateVolume(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		to         string
+		throughput *int32
+	}{{"io2", nil}, {"gp3", aws.Int32(300)}} {
+		spec.Type, spec.Throughput = row.to, row.throughput
+		l.until("modified", func(inventory.Inventory) bool {
+			modified, err := l.cloud.ModifyVolume(t.Context(), v.ID, spec)
+			if err != nil && !awsapi.IsWaiting(err) {
+				t.Fatal(err)
+			}
+			return modified
+		})
+		is := l.realVolumes()[0]
+		if string(is.VolumeType) != row.to || aws.ToInt32(is.Iops) != 10000 || aws.ToInt32(is.Throughput) != aws.ToInt32(row.throughput) {
+			t.Errorf("%s with %d IOPS and %d MiB/s", is.VolumeType, aws.ToInt32(is.Iops), aws.ToInt32(is.Throughput))
+		}
+	}
+}
+
 func TestSnapshots(t *testing.T) {
 	l := newLab(t)
 	ctx := t.Context()

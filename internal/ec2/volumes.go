@@ -210,22 +210,24 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (m
 	return true, nil
 }
 
-// modification is what has to be asked for to turn a volume into what spec says; nil for nothing.
+// modification is what has to be asked for to turn a volume into what spec says; nil for nothing. With another type comes all that spec says of
+// its performance, also what does not differ: EC2 gives the new type its defaults for what the call leaves out.
 func modification(v inventory.Volume, spec VolumeSpec) *ec2.ModifyVolumeInput {
-	input, differs := &ec2.ModifyVolumeInput{VolumeId: aws.String(v.ID)}, false
-	if spec.SizeGiB > v.SizeGiB {
-		input.Size, differs = aws.Int32(spec.SizeGiB), true
+	input := &ec2.ModifyVolumeInput{VolumeId: aws.String(v.ID)}
+	grows, converted := spec.SizeGiB > v.SizeGiB, spec.Type != "" && spec.Type != v.Type
+	if grows {
+		input.Size = aws.Int32(spec.SizeGiB)
 	}
-	if spec.Type != "" && spec.Type != v.Type {
-		input.VolumeType, differs = types.VolumeType(spec.Type), true
+	if converted {
+		input.VolumeType = types.VolumeType(spec.Type)
 	}
-	if spec.IOPS != nil && *spec.IOPS != v.IOPS {
-		input.Iops, differs = spec.IOPS, true
+	if spec.IOPS != nil && (converted || *spec.IOPS != v.IOPS) {
+		input.Iops = spec.IOPS
 	}
-	if spec.Throughput != nil && *spec.Throughput != v.Throughput {
-		input.Throughput, differs = spec.Throughput, true
+	if spec.Throughput != nil && (converted || *spec.Throughput != v.Throughput) {
+		input.Throughput = spec.Throughput
 	}
-	if !differs {
+	if !grows && !converted && input.Iops == nil && input.Throughput == nil {
 		return nil
 	}
 	return input

@@ -1,6 +1,7 @@
 package moto_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -149,6 +150,35 @@ func TestVolumeGrowth(t *testing.T) {
 	wantCode(t, grow(15), "VolumeModificationRateExceeded")
 	if got := aws.ToInt32(volume(t, v).Size); got != 14 {
 		t.Errorf("size %d", got)
+	}
+}
+
+// TestConversionSetsDefaults: a modification that changes the type gives the volume that type's performance where it names none.
+func TestConversionSetsDefaults(t *testing.T) {
+	v := mustVolume(t, "us-east-1a")
+	for _, row := range []struct {
+		asked                    ec2.ModifyVolumeInput
+		wantIOPS, wantThroughput int32
+	}{
+		{ec2.ModifyVolumeInput{VolumeType: types.VolumeTypeIo2, Iops: aws.Int32(5000)}, 5000, 0},
+		{ec2.ModifyVolumeInput{VolumeType: types.VolumeTypeGp3, Iops: aws.Int32(5000)}, 5000, 125},
+		{ec2.ModifyVolumeInput{Throughput: aws.Int32(300)}, 5000, 300},
+		{ec2.ModifyVolumeInput{VolumeType: types.VolumeTypeIo2}, 3000, 0},
+	} {
+		row.asked.VolumeId = aws.String(v)
+		eventually(t, "modified", func() bool {
+			out, err := client().DescribeVolumesModifications(t.Context(), &ec2.DescribeVolumesModificationsInput{VolumeIds: []string{v}})
+			return err == nil && !slices.ContainsFunc(out.VolumesModifications, func(m types.VolumeModification) bool { return m.ModificationState != "completed" })
+		})
+		out, err := client().ModifyVolume(t.Context(), &row.asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, now := out.VolumeModification, volume(t, v)
+		if iops, throughput := aws.ToInt32(now.Iops), aws.ToInt32(now.Throughput); iops != row.wantIOPS || throughput != row.wantThroughput ||
+			aws.ToInt32(m.TargetIops) != iops || aws.ToInt32(m.TargetThroughput) != throughput || m.TargetVolumeType != now.VolumeType {
+			t.Errorf("%s with %d IOPS and %d MiB/s (answered %+v), want %d and %d", now.VolumeType, iops, throughput, m, row.wantIOPS, row.wantThroughput)
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ from transitions import TRANSITIONS
 DEVICE = re.compile(r"/dev/(sd[a-z][1-9]?[0-9]?|xvd[a-z]{1,2})$")
 MODIFICATIONS = 4  # of one volume ...
 MODIFICATION_WINDOW = 24 * 3600  # ... in a rolling day (seconds), EBS user guide
+# What a modification that changes the type sets for what it leaves out, EC2 API reference, ModifyVolume.
+CONVERTED_IOPS = {"gp3": 3000, "io1": 3000, "io2": 3000}
+CONVERTED_THROUGHPUT = {"gp3": 125}
 
 _original = {
     "create_volume": ElasticBlockStore.create_volume,
@@ -229,9 +232,15 @@ def modify_volume(self):
             "VolumeModificationRateExceeded",
             f"You've reached the maximum modification rate per volume limit ({MODIFICATIONS} in 24 hours).",
         )
+    former = volume.volume_type
     answer = _original["modify_volume"](self)
     modification = volume.modifications[-1]
     modification._lab_start = time.monotonic()
+    if volume.volume_type != former:
+        volume.iops = modification.target_iops or CONVERTED_IOPS.get(volume.volume_type)
+        volume.throughput = modification.target_throughput or CONVERTED_THROUGHPUT.get(volume.volume_type)
+    modification.target_size, modification.target_volume_type = volume.size, volume.volume_type
+    modification.target_iops, modification.target_throughput = volume.iops, volume.throughput
     TRANSITIONS.later(lambda: report_grown(volume))
     return answer
 

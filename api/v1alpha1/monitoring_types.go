@@ -79,10 +79,15 @@ var DefaultMemberLogs = []MemberLog{LogError, LogSlow}
 // DefaultMetricsInterval is how often the metrics are scraped unless spec.monitoring.interval is set.
 const DefaultMetricsInterval = 30 * time.Second
 
+// MaxMetricsInterval is the longest spec.monitoring.interval that is accepted: less than the 5 minutes after which Prometheus takes a
+// series for gone. A spec that was stored while more was accepted may hold more.
+const MaxMetricsInterval = 4 * time.Minute
+
 // DefaultMetricsCollectors are those of a cluster whose spec names none.
 var DefaultMetricsCollectors = []MetricsCollector{CollectStatementLatency, CollectInnoDB, CollectReplication, CollectBinaryLogs}
 
-// EffectiveMonitoring is how the cluster is monitored, with the defaults filled in; nil for not at all.
+// EffectiveMonitoring is how the cluster is monitored, with the defaults filled in and the interval at most MaxMetricsInterval; nil for
+// not at all.
 func (c *MySQLCluster) EffectiveMonitoring() *MonitoringSpec {
 	if c == nil || c.Spec.Monitoring == nil || c.Spec.Monitoring.Enabled != nil && !*c.Spec.Monitoring.Enabled {
 		return nil
@@ -97,5 +102,6 @@ func (c *MySQLCluster) EffectiveMonitoring() *MonitoringSpec {
 	if m.Interval == nil {
 		m.Interval = &metav1.Duration{Duration: DefaultMetricsInterval}
 	}
+	m.Interval.Duration = min(m.Interval.Duration, MaxMetricsInterval)
 	return m
 }

@@ -45,6 +45,7 @@ func (r *Cloud) Observe(ctx context.Context, s *pass.Pass) error {
 	readRequests(s)
 	readWindow(s)
 	readSettings(s)
+	readMonitoring(s)
 	r.ReadBefore(s)
 	r.watch(s)
 	switch {

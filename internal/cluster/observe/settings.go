@@ -26,6 +26,19 @@ func readSettings(s *pass.Pass) {
 		strings.Join(whys, "; "), strings.Join(fields, ", "))})
 }
 
+// readMonitoring reports an interval that is longer than the API server accepts now, and that the PodMonitor does not get.
+func readMonitoring(s *pass.Pass) {
+	effective := s.Cluster.EffectiveMonitoring()
+	if effective == nil || s.Deleting() {
+		return
+	}
+	if asked := s.Cluster.Spec.Monitoring.Interval; asked != nil && asked.Duration > effective.Interval.Duration {
+		s.Unmet = append(s.Unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
+			"spec.monitoring.interval of %s is longer than Prometheus keeps a series without a sample: the PodMonitor has %s instead. Set at most %[2]s",
+			asked.Duration, effective.Interval.Duration)})
+	}
+}
+
 // refusals are the settings of the spec that a member's mysqld refused a short while ago, and those that it has no room for. Once in a
 // while, or as soon as something else is wanted, the former are tried again.
 func (r *Database) refusals(s *pass.Pass, m *topology.Member) map[string]topology.RefusedSetting {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -35,6 +36,27 @@ func TestVariableWithTwoNamesIsPersistedOnce(t *testing.T) {
 				t.Errorf("drifted: %v", m.SQL.Drifted)
 			}
 		})
+	}
+}
+
+// TestAnIntervalThatIsNotAcceptedIsReported: a spec that is stored may hold one that was.
+func TestAnIntervalThatIsNotAcceptedIsReported(t *testing.T) {
+	const message = "spec.monitoring.interval of 10m0s is longer than Prometheus keeps a series without a sample: the PodMonitor has 4m0s instead. Set at most 4m0s"
+	for interval, want := range map[time.Duration]string{10 * time.Minute: message, v1alpha1.MaxMetricsInterval: ""} {
+		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}}
+		readMonitoring(s) // one that is not monitored
+		s.Cluster.Spec.Monitoring = &v1alpha1.MonitoringSpec{Interval: &metav1.Duration{Duration: interval}}
+		readMonitoring(s)
+		got := ""
+		for _, f := range s.Unmet {
+			got += f.Reason + " " + f.Message
+		}
+		if want != "" {
+			want = v1alpha1.ReasonInvalidSpec + " " + want
+		}
+		if got != want {
+			t.Errorf("%s: %q is reported", interval, got)
+		}
 	}
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
@@ -27,13 +29,19 @@ const (
 )
 
 // scratchSettings make a server that holds data for a while only: it need not survive a crash, and has a few hundred MiB
-// of memory at most. It is closed to writes and has a binary log as a new cluster's member, so that the same code restores into it and
+// of memory and of redo log at most. It is closed to writes and has a binary log as a new cluster's member, so that the same code restores into it and
 // the server refuses the same. They come after the cluster's settings, which are for larger instances.
 var scratchSettings = []string{
 	"--skip-networking", "--mysqlx=OFF", "--read-only=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin=binlog",
 	"--event-scheduler=OFF", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=256M",
 	"--innodb-dedicated-server=OFF", "--innodb-redo-log-capacity=256M", "--innodb-log-buffer-size=16M", "--key-buffer-size=8M", "--large-pages=OFF", "--max-user-connections=0",
 	"--performance-schema=OFF", "--max-connections=20", "--max-allowed-packet=1G", "--secure-file-priv=NULL",
+}
+
+// scratchOptions are the cluster's settings for a throw-away mysqld.
+type scratchOptions struct {
+	// creation decide what a data directory is like, and count when it is initialised and later. launch count when the server starts.
+	creation, launch map[string]string
 }
 
 // scratch is a mysqld of its own in a folder of its own, both of which end with it.
@@ -45,46 +53,62 @@ type scratch struct {
 }
 
 // startScratch initialises and starts a server in a new folder below dir.
-func startScratch(ctx context.Context, dir string, program func(context.Context, string, ...string) *exec.Cmd, settings map[string]string) (*scratch, error) {
+func startScratch(ctx context.Context, dir string, program func(context.Context, string, ...string) *exec.Cmd, o scratchOptions) (*scratch, error) {
 	own, err := os.MkdirTemp(dir, "mysqld-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the throw-away mysqld: %w", err)
 	}
 	s := &scratch{dir: own, socket: filepath.Join(own, "s"), ended: make(chan struct{}), said: &tail{}}
-	if err := s.start(ctx, program, settings); err != nil {
+	if err := s.start(ctx, program, o); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-func (s *scratch) start(ctx context.Context, program func(context.Context, string, ...string) *exec.Cmd, settings map[string]string) error {
+func (s *scratch) start(ctx context.Context, program func(context.Context, string, ...string) *exec.Cmd, o scratchOptions) error {
 	if err := os.Mkdir(filepath.Join(s.dir, "tmp"), 0o700); err != nil {
 		return fmt.Errorf("make a folder for the throw-away mysqld: %w", err)
 	}
-	options := filepath.Join(s.dir, "settings.cnf")
-	if err := os.WriteFile(options, []byte(bootstrap.RenderOptions(settings)), 0o600); err != nil {
-		return fmt.Errorf("write the settings of the throw-away mysqld: %w", err)
+	initialise, err := s.command(ctx, program, o.creation, "--initialize-insecure")
+	if err != nil {
+		return err
 	}
-	common := []string{"--defaults-file=" + options, "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + filepath.Join(s.dir, "tmp")}
-	if os.Geteuid() == 0 {
-		common = append(common, "--user=root") // which mysqld does not do unasked
-	}
-	initialise := program(ctx, "mysqld", append(common, "--initialize-insecure")...)
-	initialise.Stderr, initialise.WaitDelay = s.said, time.Second
 	if err := initialise.Run(); err != nil {
 		return s.failed("initialise it", err)
 	}
-	s.cmd = program(ctx, "mysqld", append(append(common, "--socket="+s.socket, "--pid-file="+filepath.Join(s.dir, "pid")), scratchSettings...)...)
-	s.cmd.Stderr, s.cmd.WaitDelay = s.said, time.Second
-	if err := s.cmd.Start(); err != nil {
-		s.cmd = nil
+	all := maps.Clone(o.launch)
+	maps.Copy(all, o.creation)
+	server, err := s.command(ctx, program, all)
+	if err != nil {
+		return err
+	}
+	if err := server.Start(); err != nil {
 		return s.failed("start it", err)
 	}
+	s.cmd = server
 	go func() {
 		defer close(s.ended)
 		_ = s.cmd.Wait()
 	}()
 	return s.await(ctx)
+}
+
+// command returns a run of mysqld in the server's folder, with settings of the cluster and, after them, scratchSettings.
+func (s *scratch) command(ctx context.Context, program func(context.Context, string, ...string) *exec.Cmd, settings map[string]string, more ...string) (*exec.Cmd, error) {
+	options := filepath.Join(s.dir, "settings.cnf")
+	if err := os.WriteFile(options, []byte(bootstrap.RenderOptions(settings)), 0o600); err != nil {
+		return nil, fmt.Errorf("write the settings of the throw-away mysqld: %w", err)
+	}
+	arguments := []string{
+		"--defaults-file=" + options, "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + filepath.Join(s.dir, "tmp"),
+		"--socket=" + s.socket, "--pid-file=" + filepath.Join(s.dir, "pid"),
+	}
+	if os.Geteuid() == 0 {
+		arguments = append(arguments, "--user=root") // which mysqld does not do unasked
+	}
+	cmd := program(ctx, "mysqld", slices.Concat(arguments, scratchSettings, more)...)
+	cmd.Stderr, cmd.WaitDelay = s.said, time.Second
+	return cmd, nil
 }
 
 // await waits until the server answers.

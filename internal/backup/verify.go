@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os/exec"
 	"time"
 
@@ -57,9 +56,9 @@ func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 	if o.Program == nil {
 		o.Program = exec.CommandContext
 	}
-	options := settings.ForLaunch(settings.SeriesOf(found.Manifest.Version), o.Settings)
-	maps.Copy(options, settings.AtCreation(o.Settings))
-	server, err := startScratch(ctx, o.Dir, o.Program, options)
+	server, err := startScratch(ctx, o.Dir, o.Program, scratchOptions{
+		creation: settings.AtCreation(o.Settings), launch: settings.ForLaunch(settings.SeriesOf(found.Manifest.Version), o.Settings),
+	})
 	if err != nil {
 		return found, err
 	}

@@ -5,6 +5,7 @@ package olm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // ConditionNameVariable names the OperatorCondition in the operator's environment.
@@ -30,84 +33,28 @@ const ConditionNameVariable = "OPERATOR_CONDITION_NAME"
 const ReasonIdle = "NothingUnfinished"
 
 const (
-	// settle is how long after its start a leader waits before it calls itself idle: every cluster has been looked at then.
-	settle = 15 * time.Second
 	// again is when a write that failed is tried again.
 	again = 5 * time.Second
 	// refresh is when the condition is compared again although nothing changed: somebody else may have changed it.
 	refresh = 10 * time.Minute
 	// named is how many clusters the message names.
 	named = 5
-	// stalls is how long work holds an upgrade back without progress: longer than a failover or the restart of a member takes. What
-	// takes longer waits for a person, or for AWS, and another release of the operator may be what helps.
-	stalls = 30 * time.Minute
-	// unreported is how long work holds an upgrade back whose cluster no pass has reported on: several times the longest pause
-	// between two passes. Such passes come to no plan, so that a hand-over interrupts none.
-	unreported = 5 * time.Minute
-	// longest is how long a cluster holds an upgrade back in all, whatever advances: longer than replacing nine members takes. Without it
-	// whoever may annotate a cluster could hold every upgrade back for good.
-	longest = 6 * time.Hour
-	// rest is how long a cluster must have nothing unfinished until it may hold an upgrade back for another longest.
-	rest = 30 * time.Minute
 )
 
-// Unfinished is work that a hand-over of the operator had better not interrupt.
-type Unfinished struct {
-	// Reason is a CamelCase word for the condition, Message what runs, in words that do not change while it does.
-	Reason, Message string
-	// Progress changes when the work advances, and at no other time.
-	Progress string
-}
+var (
+	// start is among the clusters what a leader begins with: until every cluster has been reported once, nobody knows what is unfinished.
+	start = types.NamespacedName{}
+	// starting is the work of start.
+	starting = Unfinished{Reason: ReasonStarting, Message: "the operator has started and has not observed every cluster yet"}
+)
 
-// running is what was last reported of a cluster.
-type running struct {
-	Unfinished
-	// began is when it first held an upgrade back, without a rest since; ended is when nothing was unfinished any more, zero while
-	// something is.
-	began, reported, advanced, ended time.Time
-}
-
-// rested says whether a cluster has had nothing unfinished for long enough that what held an upgrade back earlier no longer counts.
-func (r running) rested(now time.Time) bool { return !r.ended.IsZero() && now.Sub(r.ended) >= rest }
-
-// until is when the work holds an upgrade back no longer, unless something is reported by then. It is zero for none.
-func (r running) until() time.Time {
-	if !r.ended.IsZero() {
-		return time.Time{}
-	}
-	end := r.began.Add(longest)
-	for _, other := range []time.Time{r.advanced.Add(stalls), r.reported.Add(unreported)} {
-		if other.Before(end) {
-			end = other
-		}
-	}
-	return end
-}
-
-// followedBy is what is running once work is reported, nil for none.
-func (r running) followedBy(work *Unfinished, now time.Time) running {
-	switch {
-	case work == nil && r.ended.IsZero():
-		r.ended = now
-		return r
-	case work == nil:
-		return r
-	}
-	next := running{Unfinished: *work, began: r.began, reported: now, advanced: now}
-	if r.ended.IsZero() && r.Progress == work.Progress {
-		next.advanced = r.advanced
-	}
-	return next
-}
-
-// inherited is since when the stored condition had held upgrades back when this process began, zero for not at all. What is reported
-// first is taken for what held it back: otherwise an operator that crashes again and again in a failover would hold back the release
-// that helps.
-type inherited struct {
-	read  bool
-	since time.Time
-	// until is when what is reported for the first time counts as new.
-	until time.Time
+// firstLook is the report of every cluster that a leader begins with.
+type firstLook struct {
+	// ends is when it is over even if some cluster is never reported.
+	ends time.Time
+	over bool
+	// reported are the clusters that have been, awaited those that the cache holds beside them.
+	reported, awaited map[types.NamespacedName]bool
 }
 
 // Condition keeps the OperatorCondition. Its methods may be called on nil, which stands for an operator without OLM.
@@ -120,7 +67,7 @@ type Condition struct {
 
 	mu      sync.Mutex
 	running map[types.NamespacedName]running
-	stored  inherited
+	look    firstLook
 	wake    chan struct{}
 }
 
@@ -135,6 +82,7 @@ func New(c client.Client, reader client.Reader, key types.NamespacedName, clk cl
 	return &Condition{
 		client: c, reader: reader, key: key, clock: clk, log: log,
 		running: map[types.NamespacedName]running{}, wake: make(chan struct{}, 1),
+		look: firstLook{reported: map[types.NamespacedName]bool{}},
 	}
 }
 
@@ -156,14 +104,15 @@ func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 		next = last.followedBy(work, now)
 		c.running[cluster] = next
 	case work != nil:
-		next = c.first(*work, now)
+		next = begun(*work, now)
 		c.running[cluster] = next
 	default:
-		next = running{ended: now}
+		next = running{times: times{Ended: now}}
 		delete(c.running, cluster)
 	}
 	before, counts := known && now.Before(last.until()), now.Before(next.until())
-	changed := before != counts || counts && last.Unfinished != next.Unfinished
+	completed := c.look.completedBy(cluster)
+	changed := completed || before != counts || counts && last.Unfinished != next.Unfinished
 	c.mu.Unlock()
 	if changed {
 		select {
@@ -173,44 +122,21 @@ func (c *Condition) Set(cluster types.NamespacedName, work *Unfinished) {
 	}
 }
 
-// first is work of a cluster of which nothing was known. The caller holds mu.
-func (c *Condition) first(work Unfinished, now time.Time) running {
-	since := now
-	if !c.stored.since.IsZero() && now.Before(c.stored.until) {
-		since = c.stored.since
+// completedBy takes the report of a cluster, and says whether it was the last one awaited.
+func (l *firstLook) completedBy(cluster types.NamespacedName) bool {
+	if l.over || cluster == start {
+		return false
 	}
-	return running{Unfinished: work, began: since, reported: now, advanced: since}
-}
-
-// inherit reads the stored condition, once, and says whether it has held upgrades back for longer than work without progress may.
-func (c *Condition) inherit(ctx context.Context) (stale bool, err error) {
-	var object operatorsv2.OperatorCondition
-	if err := c.reader.Get(ctx, c.key, &object); err != nil {
-		return false, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.clock.Now()
-	c.stored = inherited{read: true, until: now.Add(unreported)}
-	stored := meta.FindStatusCondition(object.Spec.Conditions, operatorsv2.Upgradeable)
-	if stored == nil || stored.Status != metav1.ConditionFalse {
-		return false, nil
-	}
-	c.stored.since = stored.LastTransitionTime.Time
-	for cluster, work := range c.running {
-		if c.stored.since.Before(work.began) {
-			work.began, work.advanced = c.stored.since, c.stored.since
-			c.running[cluster] = work
-		}
-	}
-	return now.Sub(c.stored.since) >= stalls, nil
+	l.reported[cluster] = true
+	awaited := len(l.awaited)
+	delete(l.awaited, cluster)
+	return awaited > 0 && len(l.awaited) == 0
 }
 
 // Start writes the condition whenever it changes, until ctx ends.
 func (c *Condition) Start(ctx context.Context) error {
-	settled := c.clock.Now().Add(settle)
 	for {
-		wait, err := c.keep(ctx, &settled)
+		wait, err := c.keep(ctx)
 		if err != nil {
 			c.log.V(1).Info("write the OperatorCondition again later", "error", err.Error())
 			wait = again
@@ -224,24 +150,77 @@ func (c *Condition) Start(ctx context.Context) error {
 	}
 }
 
-// keep writes the condition as it should be, and returns for how long it is right. Until settled nothing is called idle, but for what is
-// stored that is stale: a process that ends soon again must not leave it as it is.
-func (c *Condition) keep(ctx context.Context, settled *time.Time) (time.Duration, error) {
-	if !c.stored.read {
-		stale, err := c.inherit(ctx)
-		if err != nil {
+// keep writes the condition as it should be, and returns for how long it is right.
+func (c *Condition) keep(ctx context.Context) (time.Duration, error) {
+	if c.look.ends.IsZero() {
+		if err := c.begin(ctx); err != nil {
 			return 0, err
 		}
-		if stale {
-			*settled = c.clock.Now()
+	}
+	unobserved := c.observe(ctx)
+	c.forget()
+	wanted, wait := c.wanted()
+	return wait, errors.Join(unobserved, c.write(ctx, wanted))
+}
+
+// begin takes over, once, what the process before has stored, and begins the first look.
+func (c *Condition) begin(ctx context.Context) error {
+	var object operatorsv2.OperatorCondition
+	if err := c.reader.Get(ctx, c.key, &object); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	now := c.clock.Now()
+	stored, err := read(object.Annotations[Annotation], now)
+	if err != nil {
+		c.log.Info("the annotation of the OperatorCondition cannot be read: what was unfinished counts as new", "annotation", Annotation, "error", err.Error())
+	}
+	for cluster, was := range stored {
+		switch reported, known := c.running[cluster]; {
+		case known:
+			was = was.followedBy(&reported.Unfinished, reported.reported)
+			was.Ended = reported.Ended
+		case c.look.reported[cluster]:
+			was = was.followedBy(nil, now)
+		}
+		if !was.rested(now) {
+			c.running[cluster] = was
 		}
 	}
-	c.forget()
-	wanted, idle, wait := c.wanted()
-	if early := settled.Sub(c.clock.Now()); idle && early > 0 {
-		return early, nil
+	c.look.ends = now.Add(unreported)
+	c.mu.Unlock()
+	c.Set(start, &starting)
+	return nil
+}
+
+// observe ends the first look when every cluster that the cache holds has been reported, or when it has lasted for long enough.
+func (c *Condition) observe(ctx context.Context) error {
+	if c.look.over {
+		return nil
 	}
-	return wait, c.write(ctx, wanted)
+	var clusters v1alpha1.MySQLClusterList
+	if err := c.client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.look.awaited = map[types.NamespacedName]bool{}
+	for i := range clusters.Items {
+		if cluster := client.ObjectKeyFromObject(&clusters.Items[i]); !c.look.reported[cluster] {
+			c.look.awaited[cluster] = true
+		}
+	}
+	over := len(c.look.awaited) == 0 || !c.clock.Now().Before(c.look.ends)
+	if over {
+		maps.DeleteFunc(c.running, func(cluster types.NamespacedName, r running) bool {
+			return r.Ended.IsZero() && !r.inherited.IsZero() && !c.look.awaited[cluster] // it was deleted while nobody led
+		})
+		c.look = firstLook{ends: c.look.ends, over: true}
+	}
+	c.mu.Unlock()
+	if over {
+		c.Set(start, nil)
+	}
+	return nil
 }
 
 // forget drops the clusters that have rested: of one that is deleted nothing is reported any more.
@@ -252,9 +231,8 @@ func (c *Condition) forget() {
 	maps.DeleteFunc(c.running, func(_ types.NamespacedName, work running) bool { return work.rested(now) })
 }
 
-// wanted is the condition as it should be, whether it says that the operator may be replaced, and for how long it is right unless
-// something is reported.
-func (c *Condition) wanted() (condition metav1.Condition, idle bool, lasts time.Duration) {
+// wanted is the condition as it should be, and for how long it is right unless something is reported.
+func (c *Condition) wanted() (condition metav1.Condition, lasts time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	condition = metav1.Condition{
@@ -262,6 +240,9 @@ func (c *Condition) wanted() (condition metav1.Condition, idle bool, lasts time.
 	}
 	now := c.clock.Now()
 	lasts = refresh
+	if left := c.look.ends.Sub(now); left > 0 && !c.look.over {
+		lasts = min(lasts, left)
+	}
 	var clusters []types.NamespacedName
 	for cluster, work := range c.running {
 		if left := work.until().Sub(now); left > 0 {
@@ -270,32 +251,48 @@ func (c *Condition) wanted() (condition metav1.Condition, idle bool, lasts time.
 		}
 	}
 	if len(clusters) == 0 {
-		return condition, true, lasts
+		return condition, lasts
 	}
-	slices.SortFunc(clusters, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(clusters, func(a, b types.NamespacedName) int {
+		switch start {
+		case a:
+			return 1 // what is known to run says more
+		case b:
+			return -1
+		}
+		return strings.Compare(a.String(), b.String())
+	})
 	condition.Status, condition.Reason = metav1.ConditionFalse, c.running[clusters[0]].Reason
 	var lines []string
 	for _, cluster := range clusters[:min(named, len(clusters))] {
-		lines = append(lines, cluster.String()+": "+c.running[cluster].Message)
+		line := c.running[cluster].Message
+		if cluster != start {
+			line = cluster.String() + ": " + line
+		}
+		lines = append(lines, line)
 	}
 	if more := len(clusters) - named; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	condition.Message = strings.Join(lines, "; ")
-	return condition, false, lasts
+	return condition, lasts
 }
 
-// write puts the condition into the object, unless it is there already.
+// write puts the condition, and what a successor needs, into the object, unless it is there already.
 func (c *Condition) write(ctx context.Context, wanted metav1.Condition) error {
+	c.mu.Lock()
 	wanted.LastTransitionTime = metav1.NewTime(c.clock.Now()) // is used when the status changes
+	kept := written(c.running)
+	c.mu.Unlock()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		var object operatorsv2.OperatorCondition
 		if err := c.reader.Get(ctx, c.key, &object); err != nil {
 			return err
 		}
-		if !meta.SetStatusCondition(&object.Spec.Conditions, wanted) {
+		if changed := meta.SetStatusCondition(&object.Spec.Conditions, wanted); !changed && object.Annotations[Annotation] == kept {
 			return nil
 		}
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, Annotation, kept)
 		return c.client.Update(ctx, &object)
 	})
 }

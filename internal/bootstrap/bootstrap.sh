@@ -487,6 +487,7 @@ initialise() {
 	rm -rf "$data.new"
 	install -d -o mysql -g mysql -m 0750 "$data.new"
 	: >"$conf/launch.cnf"
+	: >"$conf/redo.cnf"
 	# Nothing of it is written to the binary log: the other members get it with the data.
 	{ cat "$conf/init.sql"; zones; } | put "$conf/first.sql" 0644 root:root
 	"$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --init-file="$conf/first.sql" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
@@ -590,6 +591,18 @@ cleanse() {
 		--skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors | sed "$names")"
 }
 
+# redo keeps the redo log to a quarter of the file system. mysqld works its size out from the processors alone: half a GiB for each, at
+# most 16 GiB. What a user sets counts before it, innodb_log_file_size too, which MySQL 8.4 still has.
+redo() {
+	local most size
+	most=$(nproc)
+	most=$((most < 32 ? most * 512 : 16384))
+	size=$(($(stat -f -c '%b * %S' "$root") / 4194304))
+	if [ "$size" -lt "$most" ] && ! grep -qs innodb_log_file_size "$conf/launch.cnf" "$data/mysqld-auto.cnf"; then
+		printf '[mysqld]\ninnodb_redo_log_capacity=%sM\n' "$((size > 8 ? size : 8))"
+	fi
+}
+
 prepare() {
 	local extra=() failures
 	mountpoint -q "$root" || fail "volume $volume is not mounted"
@@ -613,6 +626,7 @@ prepare() {
 #@launch
 END
 	[ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
+	redo | put "$conf/redo.cnf" 0644 root:root
 	hold
 	# The operator reads it over SQL when mysqld was restarted unexpectedly.
 	ended | put "$exchange/machine/error" 0644 root:root

@@ -120,7 +120,7 @@ func TestScriptUsesTheSamePaths(t *testing.T) {
 	}
 	cnf := RenderConfig(testInput())
 	for _, want := range []string{
-		"!include " + ConfigDir + "/launch.cnf\n", "ssl_cert=" + TLSDir + "/current.pem\n", "secure_file_priv=" + ExchangeDir + "\n",
+		"!include " + ConfigDir + "/redo.cnf\n!include " + ConfigDir + "/launch.cnf\n", "ssl_cert=" + TLSDir + "/current.pem\n", "secure_file_priv=" + ExchangeDir + "\n",
 		"datadir=" + DataDir + "\n", "socket=" + SocketDir + "/mysqld.sock\n",
 	} {
 		if !strings.Contains(cnf, want) {

@@ -15,7 +15,8 @@ import (
 var config string
 
 // RenderConfig returns the member's my.cnf. It includes ConfigDir/launch.cnf, which RenderLaunchSettings gives, between
-// the settings that a user may change and the pinned ones: of two values, mysqld takes the last.
+// the settings that a user may change and the pinned ones: of two values, mysqld takes the last. Before that it includes ConfigDir/redo.cnf,
+// in which the script keeps the redo log to what the volume has room for.
 func RenderConfig(in Input) string {
 	var b strings.Builder
 	for line := range strings.Lines(config) {

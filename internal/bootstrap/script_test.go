@@ -660,6 +660,38 @@ func TestBadSettingsCanBeUndone(t *testing.T) {
 	}
 }
 
+func TestRedoLogIsMeasuredByTheVolume(t *testing.T) {
+	const gib = 1 << 30 / 4096 // in blocks of the file system
+	for name, row := range map[string]struct {
+		processors, blocks int
+		set, want          string
+	}{
+		"two processors, the default volume":  {processors: 2, blocks: 20 * gib},
+		"two processors, a small volume":      {processors: 2, blocks: 2 * gib, want: "512M"},
+		"many processors, a small volume":     {processors: 96, blocks: 20 * gib, want: "5120M"},
+		"many processors, a large volume":     {processors: 96, blocks: 64 * gib},
+		"the least that mysqld takes":         {processors: 1, blocks: gib / 64, want: "8M"},
+		"the size of a log file of MySQL 8.4": {processors: 96, blocks: 20 * gib, set: "innodb_log_file_size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			stubs := fmt.Sprintf("nproc() { echo %d; }; stat() { if [ \"$1\" = -f ]; then echo '%d * 4096'; else command stat \"$@\"; fi; }; ", row.processors, row.blocks)
+			if row.set != "" {
+				m.write(DataDir+"/mysqld-auto.cnf", `{"Version": 2, "mysql_static_variables": {"`+row.set+`": {"Value": "1073741824"}}}`)
+				m.write(DataRoot+"/nairobi-mysql.volume", testUID+" orders-1\n")
+			}
+			want := ""
+			if row.want != "" {
+				want = "[mysqld]\ninnodb_redo_log_capacity=" + row.want + "\n"
+			}
+			m.mustRun(stubs + "prepare; started")
+			if got := m.read(ConfigDir + "/redo.cnf"); got != want {
+				t.Errorf("redo.cnf is %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // A mysqld that never got as far as its log is told by its last words.
 func TestProgramThatDoesNotRunIsTold(t *testing.T) {
 	m := newMachine(t)

@@ -36,7 +36,7 @@ stop() {
 	return 0
 }
 
-(configure; keys; : >"$conf/launch.cnf") || exit 1
+(configure; keys; : >"$conf/launch.cnf"; : >"$conf/redo.cnf") || exit 1
 find_mysqld
 mkdir -p /tmp/empty && chown mysql /tmp/empty
 if "$mysqld" --defaults-file="$conf/my.cnf" --datadir=/tmp/empty --validate-config; then check 'configuration is valid' yes; fi

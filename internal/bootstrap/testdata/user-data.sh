@@ -329,6 +329,7 @@ put "$conf/my.cnf" 0644 root:root <<'END'
 innodb_dedicated_server=ON
 local_infile=OFF
 binlog_expire_logs_seconds=604800
+!include /etc/nairobi-mysql/redo.cnf
 !include /etc/nairobi-mysql/launch.cnf
 [mysqld]
 user=mysql
@@ -462,6 +463,7 @@ say initialise
 rm -rf "$data.new"
 install -d -o mysql -g mysql -m 0750 "$data.new"
 : >"$conf/launch.cnf"
+: >"$conf/redo.cnf"
 { cat "$conf/init.sql"; zones; } | put "$conf/first.sql" 0644 root:root
 "$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --init-file="$conf/first.sql" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
 fail "initialise: $(errors)"
@@ -531,6 +533,15 @@ echo 'SHUTDOWN;'
 env -u NOTIFY_SOCKET "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" --init-file="$conf/cleanse.sql" \
 --skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors | sed "$names")"
 }
+redo() {
+local most size
+most=$(nproc)
+most=$((most < 32 ? most * 512 : 16384))
+size=$(($(stat -f -c '%b * %S' "$root") / 4194304))
+if [ "$size" -lt "$most" ] && ! grep -qs innodb_log_file_size "$conf/launch.cnf" "$data/mysqld-auto.cnf"; then
+printf '[mysqld]\ninnodb_redo_log_capacity=%sM\n' "$((size > 8 ? size : 8))"
+fi
+}
 prepare() {
 local extra=() failures
 mountpoint -q "$root" || fail "volume $volume is not mounted"
@@ -554,6 +565,7 @@ loose_max_connections="500"
 loose_sql_mode="ANSI_QUOTES,STRICT_ALL_TABLES"
 END
 [ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
+redo | put "$conf/redo.cnf" 0644 root:root
 hold
 ended | put "$exchange/machine/error" 0644 root:root
 booted | put "$exchange/machine/boot" 0644 root:root

@@ -88,6 +88,9 @@ func (s *Server) prepare() error {
 	if err := s.SetSettings(s.options.Settings); err != nil {
 		return err
 	}
+	if err := s.write("redo.cnf", nil); err != nil { // ours says how large it is
+		return err
+	}
 	if err := s.write("tls/ca.pem", authority.CertificatePEM()); err != nil {
 		return err
 	}

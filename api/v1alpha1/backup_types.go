@@ -154,6 +154,19 @@ type BackupDestination struct {
 	PersistentVolumeClaim *ClaimDestination `json:"persistentVolumeClaim,omitempty"`
 }
 
+// SamePlace says whether two destinations are one place, whoever reads and writes there. None is no place.
+func (d *BackupDestination) SamePlace(other *BackupDestination) bool {
+	switch {
+	case d == nil || other == nil:
+		return false
+	case d.PersistentVolumeClaim != nil && other.PersistentVolumeClaim != nil:
+		return *d.PersistentVolumeClaim == *other.PersistentVolumeClaim
+	case d.S3 != nil && other.S3 != nil:
+		return d.S3.Endpoint == other.S3.Endpoint && d.S3.Bucket == other.S3.Bucket && d.S3.Prefix == other.S3.Prefix
+	}
+	return false
+}
+
 // S3Destination is a bucket, and who may write to it. The policy that this needs is in docs/aws.md.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roleARN) || !has(self.credentialsSecretRef)",message="s3.roleARN and s3.credentialsSecretRef exclude each other: remove one"

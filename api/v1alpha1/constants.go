@@ -272,7 +272,7 @@ const (
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonBackupFailed: the newest backup failed.
 	ReasonBackupFailed = "BackupFailed"
-	// ReasonBackupVanished: a MySQLBackup is a snapshot that was completed, and EC2 has it no more; of a cluster, the newest of a schedule is.
+	// ReasonBackupVanished: a MySQLBackup was completed, and its snapshot or objects of its dump are gone; of a cluster, the newest of a schedule is one.
 	ReasonBackupVanished = "BackupVanished"
 	// ReasonBackupOverdue: a schedule has had no good backup for longer than it promises.
 	ReasonBackupOverdue = "BackupOverdue"

@@ -237,8 +237,8 @@ func TestTimesThatGoWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		moment := metav1.NewTime(at)
-		backup.Status = v1alpha1.MySQLBackupStatus{StartedAt: &moment, CompletedAt: &moment, VerifiedAt: &moment, Progress: &v1alpha1.BackupProgress{At: moment},
-			Verification: &v1alpha1.VerificationStatus{At: moment, Result: v1alpha1.VerificationPassed}}
+		backup.Status = v1alpha1.MySQLBackupStatus{StartedAt: &moment, CompletedAt: &moment, Progress: &v1alpha1.BackupProgress{At: moment},
+			BackupFindings: v1alpha1.BackupFindings{VanishedAt: &moment, VerifiedAt: &moment, Verification: &v1alpha1.VerificationStatus{At: moment, Result: v1alpha1.VerificationPassed}}}
 		mysql.Status = v1alpha1.MySQLClusterStatus{
 			Conditions:    []metav1.Condition{{Type: "Available", Status: metav1.ConditionTrue, Reason: "WriteSucceeded", LastTransitionTime: moment}},
 			Rollout:       &v1alpha1.RolloutStatus{Since: &moment},

@@ -178,6 +178,19 @@ type MySQLBackupStatus struct {
 
 	BackupSnapshot `json:",inline"`
 
+	BackupFindings `json:",inline"`
+
+	// Pruned are the names of the backups that the retention of this one's schedule deleted after it; the operator deletes
+	// their objects.
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	Pruned []string `json:"pruned,omitempty"`
+}
+
+// BackupFindings is what later looks at a completed backup found: what Standing goes by.
+type BackupFindings struct {
 	// VerifiedAt is when it was last restored to try it and found whole.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
@@ -188,13 +201,13 @@ type MySQLBackupStatus struct {
 	// +optional
 	Verification *VerificationStatus `json:"verification,omitempty"`
 
-	// Pruned are the names of the backups that the retention of this one's schedule deleted after it; the operator deletes
-	// their objects.
-	// +kubebuilder:validation:MaxItems=1000
-	// +kubebuilder:validation:items:MaxLength=253
-	// +listType=set
+	// VanishedAt is since when what was backed up is known not to be whole any more where it was written: EC2 shows no snapshot of a completed
+	// backup, which was deleted or lost its tags, or the destination lacks objects of a dump. It is unset once all of it is seen again, and
+	// stays as it is after the cluster is gone. Whether a dump is there is looked up with each later dump and verification of the cluster.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
-	Pruned []string `json:"pruned,omitempty"`
+	VanishedAt *metav1.Time `json:"vanishedAt,omitempty"`
 }
 
 // BinlogCoordinates are a place in a member's own binary log.
@@ -220,13 +233,6 @@ type BackupSnapshot struct {
 	// goes on to a point in time.
 	// +optional
 	Archive *ArchiveSource `json:"archive,omitempty"`
-
-	// VanishedAt is since when EC2 has not shown the snapshot of a completed backup: it was deleted, or lost its tags. It is unset once EC2
-	// shows the snapshot again, and stays as it is after the cluster is gone.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
-	// +optional
-	VanishedAt *metav1.Time `json:"vanishedAt,omitempty"`
 }
 
 // BackupProgress is how far a running backup is.

@@ -91,14 +91,14 @@ func BackupServiceAccount(c *v1alpha1.MySQLCluster, roleARN string) *corev1ac.Se
 	return account
 }
 
-// BackupRole is what they may do in Kubernetes: make MySQLBackups and report in them, and report how a recovery and the
+// BackupRole is what they may do in Kubernetes: make MySQLBackups, read them and report in them, and report how a recovery and the
 // archive go and what a verification found.
 // RBAC cannot bind making an object to a name, nor reporting to the objects of one cluster.
 func BackupRole(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleApplyConfiguration {
 	names := NamesOf(c.Name)
 	return ours(rbacv1ac.Role(names.BackupAccount, c.Namespace), c, ComponentBackup).
 		WithRules(
-			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups").WithVerbs("get", "create"),
+			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups").WithVerbs("get", "list", "create"),
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups/status").WithVerbs("patch"),
 			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("configmaps").WithResourceNames(names.Recovery, VerifyName(c.Name), ArchiveName(c.Name)).WithVerbs("patch"),
 		)

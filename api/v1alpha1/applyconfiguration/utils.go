@@ -22,6 +22,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AWSSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupDestination"):
 		return &apiv1alpha1.BackupDestinationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupFindings"):
+		return &apiv1alpha1.BackupFindingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupProgress"):
 		return &apiv1alpha1.BackupProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupSchedule"):

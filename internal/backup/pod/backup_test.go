@@ -315,6 +315,67 @@ func TestRetentionKnowsEarlierVerifications(t *testing.T) {
 	}
 }
 
+// TestADumpThatIsGone: the next dump or verification says on its MySQLBackup that objects of it are missing, and later that they are there
+// again.
+func TestADumpThatIsGone(t *testing.T) {
+	s := newScene(t)
+	run := func(job string) {
+		t.Helper()
+		must(t, s.pod(job, task.Task{Schedule: "daily"}).backup(t.Context()))
+		time.Sleep(time.Second) // folders are in the order of their seconds
+	}
+	standing := func(want v1alpha1.BackupStanding, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if b := s.read(name); b.Standing() != want || b.Status.Phase != v1alpha1.BackupCompleted {
+				t.Errorf("%s: standing %d, want %d: %+v", name, b.Standing(), want, b.Status)
+			}
+		}
+	}
+	for _, job := range []string{"whole", "lifecycle", "one-object", "truncated", "elsewhere"} {
+		run(job)
+	}
+	lose := func(name, object string) (restore func()) {
+		t.Helper()
+		kept := map[string]string{}
+		for o, err := range s.store.List(t.Context(), s.read(name).Status.Path+"/"+object) {
+			must(t, err)
+			text, err := store.ReadAll(t.Context(), s.store, o.Key, 1<<20)
+			must(t, err)
+			kept[o.Key] = string(text)
+			must(t, s.store.Delete(t.Context(), o.Key))
+		}
+		if len(kept) == 0 {
+			t.Fatalf("%s has no %s", name, object)
+		}
+		return func() {
+			for key, text := range kept {
+				_, err := s.store.Put(t.Context(), key, strings.NewReader(text))
+				must(t, err)
+			}
+		}
+	}
+	putBack := lose("lifecycle", "")
+	lose("one-object", "dump.sql.zst")
+	_, err := s.store.Put(t.Context(), s.read("truncated").Status.Path+"/dump.sql.zst", strings.NewReader("x"))
+	must(t, err)
+	// What was written elsewhere is not missing here.
+	lose("elsewhere", "")
+	s.report("elsewhere", func(st *v1alpha1.MySQLBackupStatus) { st.Destination.S3.Endpoint = "https://store.example.com" })
+	run("next")
+	standing(v1alpha1.StandingGood, "whole", "elsewhere", "next")
+	standing(v1alpha1.StandingVanished, "lifecycle", "one-object", "truncated")
+	since := s.read("lifecycle").Status.VanishedAt.Time
+	putBack()
+	lose("whole", "manifest.json")
+	must(t, s.pod("verify", task.Task{}).compare(t.Context()))
+	standing(v1alpha1.StandingGood, "lifecycle", "elsewhere", "next")
+	standing(v1alpha1.StandingVanished, "whole", "one-object", "truncated")
+	if at := s.read("one-object").Status.VanishedAt.Time; !at.Equal(since) {
+		t.Errorf("it has been missing since %s, and %s is written", since, at)
+	}
+}
+
 // TestWhatIsInUseIsKept: retention passes over a backup that somebody restores from, until that has ended, and so does the pod that
 // removes one.
 func TestWhatIsInUseIsKept(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -15,17 +15,17 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
-// prune deletes what the schedule no longer keeps, once all that is known of verifications is in the folders. That it could not is no failure
+// prune deletes what the schedule no longer keeps, once folders and MySQLBackups were compared. That it could not is no failure
 // of the backup.
 func (a *attempt) prune(ctx context.Context) error {
 	w := a.w
 	if a.b.Status.Phase != v1alpha1.BackupCompleted {
 		return nil
 	}
-	err := w.recordVerdicts(ctx)
+	err := w.compare(ctx)
 	if a.b.Spec.Schedule == "" || w.task.Keep == 0 && w.task.KeepFor == 0 {
 		if err != nil {
-			w.log.Error(err, "earlier verifications were not all recorded in the backups' folders")
+			w.log.Error(err, "earlier backups were not all compared with what is stored of them")
 		}
 		return nil
 	}
@@ -56,39 +56,68 @@ func (a *attempt) prune(ctx context.Context) error {
 	})
 }
 
-// recordVerdicts writes the results of verifications that are only in the status of MySQLBackups into the backups' folders, where retention,
-// restores and the archive look for them: earlier versions of the operator wrote them nowhere else.
-func (w *worker) recordVerdicts(ctx context.Context) error {
+// compare brings together what the store holds of the cluster's dumps and what their MySQLBackups say. A status gets to know since when its
+// dump is not whole any more, whoever deleted objects of it; nobody else looks at one again that is not the newest. The folder gets the result
+// of a verification that only the status has, for retention, restores and the archive, which look there: earlier versions of the operator
+// wrote it nowhere else.
+func (w *worker) compare(ctx context.Context) error {
+	// In this order: a dump is stored whole before its status calls it completed.
+	var list v1alpha1.MySQLBackupList
+	if err := w.client.List(ctx, &list, client.InNamespace(w.task.Namespace)); err != nil {
+		return fmt.Errorf("list the MySQLBackups: %w", err)
+	}
+	stored := map[string]backup.Stored{} // by path
 	for found, err := range w.place.Backups().NewestFirst(ctx) {
 		if err != nil {
 			return err
 		}
-		if found.Standing != backup.Complete {
-			continue // damaged, or the folder says what a verification found
+		stored[w.place.Folder(found.Folder)] = found
+	}
+	var errs error
+	for i := range list.Items {
+		if b := &list.Items[i]; w.wrote(b) {
+			found, there := stored[b.Status.Path]
+			errs = errors.Join(errs, w.recordVanished(ctx, b, !there || found.Standing == backup.Damaged), w.recordVerdict(ctx, b, found))
 		}
-		if err := w.recordVerdict(ctx, found.Folder); err != nil {
-			return err
-		}
+	}
+	return errs
+}
+
+// wrote says whether a MySQLBackup is a completed dump of the cluster at the place that the pod knows.
+func (w *worker) wrote(b *v1alpha1.MySQLBackup) bool {
+	_, here := w.place.FolderAt(b.Status.Path, b.Name)
+	return here && b.Spec.ClusterName == w.task.Cluster && b.Spec.Method == v1alpha1.BackupMethodDump && b.Status.Phase == v1alpha1.BackupCompleted &&
+		b.DeletionTimestamp.IsZero() && w.task.Destination.SamePlace(b.Status.Destination)
+}
+
+// recordVanished writes into a status since when the dump is not whole any more, and removes that of one that is whole again.
+func (w *worker) recordVanished(ctx context.Context, b *v1alpha1.MySQLBackup, vanished bool) error {
+	if vanished == (b.Status.VanishedAt != nil) {
+		return nil
+	}
+	before := b.DeepCopy()
+	b.Status.VanishedAt = nil
+	if vanished {
+		now := metav1.NewTime(w.clock.Now())
+		b.Status.VanishedAt = &now
+		w.log.Info("objects of a backup are missing", "backup", b.Name, "location", b.Status.Location)
+	}
+	if err := w.client.Status().Patch(ctx, b, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("report in MySQLBackup %s: %w", b.Name, err)
 	}
 	return nil
 }
 
-// recordVerdict does so for one backup.
-func (w *worker) recordVerdict(ctx context.Context, folder string) error {
-	var b v1alpha1.MySQLBackup
-	err := w.client.Get(ctx, client.ObjectKey{Namespace: w.task.Namespace, Name: backup.NameIn(folder)}, &b)
+// recordVerdict writes the result of a verification that only the status has into the folder of a dump that is complete.
+func (w *worker) recordVerdict(ctx context.Context, b *v1alpha1.MySQLBackup, found backup.Stored) error {
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read MySQLBackup %s: %w", backup.NameIn(folder), err)
-	case b.Status.Path != w.place.Folder(folder):
-		return nil // it is of another folder
+	case found.Standing != backup.Complete:
+		return nil // damaged, or the folder says what a verification found
 	case b.Refuted():
 		v := b.Status.Verification
-		return w.place.RecordVerdict(ctx, folder, fmt.Errorf("%w: %s", backup.ErrCorrupt, v.Message), v.At.Time)
+		return w.place.RecordVerdict(ctx, found.Folder, fmt.Errorf("%w: %s", backup.ErrCorrupt, v.Message), v.At.Time)
 	case b.Status.VerifiedAt != nil:
-		return w.place.RecordVerdict(ctx, folder, nil, b.Status.VerifiedAt.Time)
+		return w.place.RecordVerdict(ctx, found.Folder, nil, b.Status.VerifiedAt.Time)
 	}
 	return nil
 }

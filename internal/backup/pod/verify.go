@@ -40,6 +40,9 @@ func (w *worker) verify(ctx context.Context) error {
 	w.log.Info(v.Message, "backup", name, "folder", folder, "result", v.Result, "reason", v.Reason)
 	// In this order: the change of the MySQLBackup wakes the operator.
 	told := errors.Join(w.place.RecordVerdict(ctx, folder, err, v.At.Time), w.reportVerified(ctx, name, v), w.markVerified(ctx, name, folder, v))
+	if err := w.compare(ctx); err != nil {
+		w.log.Error(err, "backups were not all compared with what is stored of them")
+	}
 	if err != nil && slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) {
 		err = fmt.Errorf("%w: %w", ErrFailed, err)
 	}

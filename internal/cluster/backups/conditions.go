@@ -54,6 +54,18 @@ func verdictOf(v *v1alpha1.VerificationStatus) string {
 
 // vanishedMessage says what of a backup is gone, and what to do.
 func vanishedMessage(b *v1alpha1.MySQLBackup) string {
-	return fmt.Sprintf("EC2 shows no snapshot %s of this backup since %s: it was deleted, or lost its tags. Restore it from EC2's Recycle Bin, restore its tags, or delete this MySQLBackup",
-		b.Status.SnapshotID, b.Status.VanishedAt.UTC().Format(time.RFC3339))
+	remedy := "Restore the objects from the bucket's versions"
+	if b.Spec.Method == v1alpha1.BackupMethodSnapshot {
+		remedy = "Restore it from EC2's Recycle Bin, restore its tags"
+	}
+	return whatVanished(b) + ". " + remedy + ", or delete this MySQLBackup"
+}
+
+// whatVanished says what of a backup is gone, since when, and how that happens.
+func whatVanished(b *v1alpha1.MySQLBackup) string {
+	since := b.Status.VanishedAt.UTC().Format(time.RFC3339)
+	if b.Spec.Method == v1alpha1.BackupMethodSnapshot {
+		return fmt.Sprintf("EC2 has shown no snapshot %s since %s: it was deleted, or lost its tags", b.Status.SnapshotID, since)
+	}
+	return fmt.Sprintf("objects of %s have been missing since %s: they were deleted or overwritten, for example by a lifecycle rule of the bucket", b.Status.Location, since)
 }

@@ -67,10 +67,10 @@ func placeInSpec(cluster *v1alpha1.MySQLCluster, b *v1alpha1.MySQLBackup) *v1alp
 	var there bool
 	if b.Spec.Method == v1alpha1.BackupMethodSnapshot {
 		archive := b.Status.Archive
-		there = archive != nil && cluster.Archives() && archive.Path == root && mark.SamePlace(t.Destination, &archive.Destination)
+		there = archive != nil && cluster.Archives() && archive.Path == root && t.Destination.SamePlace(&archive.Destination)
 	} else {
 		_, there = backup.Place{Root: root}.FolderAt(b.Status.Path, b.Name)
-		there = there && mark.SamePlace(t.Destination, b.Status.Destination)
+		there = there && t.Destination.SamePlace(b.Status.Destination)
 	}
 	if !there {
 		return nil

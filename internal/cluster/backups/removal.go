@@ -24,7 +24,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/mark"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
@@ -326,7 +325,7 @@ func removalTask(b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (t tas
 	t = backupTask(cluster)
 	t.Members, t.Path = nil, b.Status.Path
 	place := backup.Place{Root: backup.RootOf(cluster.Namespace, cluster.Name, string(cluster.UID))}
-	if !mark.SamePlace(t.Destination, b.Status.Destination) {
+	if !t.Destination.SamePlace(b.Status.Destination) {
 		return t, "it is not at the cluster's spec.backup.destination"
 	}
 	if _, found := place.FolderAt(b.Status.Path, b.Name); !found {

@@ -91,8 +91,7 @@ func (r *Backups) judge(s *pass.Pass, summary *v1alpha1.BackupSummary, verified 
 // judgeFailed says what is wrong with a backup that failed, or has vanished since.
 func judgeFailed(failed *v1alpha1.MySQLBackup) (status metav1.ConditionStatus, reason, message string) {
 	if failed.Standing() == v1alpha1.StandingVanished {
-		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished,
-			fmt.Sprintf("EC2 has no snapshot for %s any more, which was completed as %s: it was deleted, or lost its tags", failed.Name, failed.Status.SnapshotID)
+		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, failed.Name + " was completed and is gone: " + whatVanished(failed)
 	}
 	return metav1.ConditionFalse, v1alpha1.ReasonBackupFailed, fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message)
 }
@@ -110,7 +109,7 @@ func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.C
 		}
 		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, message
 	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return b.Standing() == v1alpha1.StandingVanished }):
-		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags"
+		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: of all that were taken, the snapshots or objects were deleted since, or lost their tags"
 	}
 	return metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet"
 }

@@ -88,8 +88,8 @@ func TestWhatABackupIsWorth(t *testing.T) {
 	for want, st := range map[v1alpha1.BackupStanding]v1alpha1.MySQLBackupStatus{
 		v1alpha1.StandingUnfinished: {Phase: v1alpha1.BackupRunning},
 		v1alpha1.StandingFailed:     {Phase: v1alpha1.BackupFailed},
-		v1alpha1.StandingVanished:   {Phase: v1alpha1.BackupCompleted, BackupSnapshot: v1alpha1.BackupSnapshot{VanishedAt: &at}, Verification: refuted},
-		v1alpha1.StandingRefuted:    {Phase: v1alpha1.BackupCompleted, Verification: refuted},
+		v1alpha1.StandingVanished:   {Phase: v1alpha1.BackupCompleted, BackupFindings: v1alpha1.BackupFindings{VanishedAt: &at, Verification: refuted}},
+		v1alpha1.StandingRefuted:    {Phase: v1alpha1.BackupCompleted, BackupFindings: v1alpha1.BackupFindings{Verification: refuted}},
 		v1alpha1.StandingGood:       {Phase: v1alpha1.BackupCompleted},
 	} {
 		b := v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: st}
@@ -98,6 +98,23 @@ func TestWhatABackupIsWorth(t *testing.T) {
 		}
 		if last := summarise([]v1alpha1.MySQLBackup{b}).LastGood; (last != "") != (want == v1alpha1.StandingGood) {
 			t.Errorf("%+v: the last good one is %q", st, last)
+		}
+	}
+}
+
+// TestWhatVanishedIsNamed, with the way to have it back.
+func TestWhatVanishedIsNamed(t *testing.T) {
+	for method, want := range map[v1alpha1.BackupMethod][]string{
+		v1alpha1.BackupMethodSnapshot: {"no snapshot snap-1 since 2026-11-22T12:00:00Z", "Recycle Bin"},
+		v1alpha1.BackupMethodDump:     {"objects of s3://my-backups/x have been missing since 2026-11-22T12:00:00Z", "lifecycle rule", "the bucket's versions"},
+	} {
+		b := completed("b", "daily", method)
+		b.Status.SnapshotID, b.Status.Location = "snap-1", "s3://my-backups/x"
+		b.Status.VanishedAt = &metav1.Time{Time: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+		for _, part := range want {
+			if got := vanishedMessage(&b); !strings.Contains(got, part) {
+				t.Errorf("%s: %q does not say %q", method, got, part)
+			}
 		}
 	}
 }

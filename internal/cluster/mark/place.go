@@ -59,16 +59,3 @@ func (m Marker) SetPlace(ctx context.Context, b *v1alpha1.MySQLBackup, place v1a
 func (m Marker) ofPlace(ctx context.Context, b *v1alpha1.MySQLBackup, text string) (string, error) {
 	return m.Of(ctx, fmt.Sprintf("place v1\n%s\n%s", b.UID, text))
 }
-
-// SamePlace says whether two destinations are one place, whoever reads and writes there.
-func SamePlace(a, b *v1alpha1.BackupDestination) bool {
-	switch {
-	case a == nil || b == nil:
-		return false
-	case a.PersistentVolumeClaim != nil && b.PersistentVolumeClaim != nil:
-		return *a.PersistentVolumeClaim == *b.PersistentVolumeClaim
-	case a.S3 != nil && b.S3 != nil:
-		return a.S3.Endpoint == b.S3.Endpoint && a.S3.Bucket == b.S3.Bucket && a.S3.Prefix == b.S3.Prefix
-	}
-	return false
-}

@@ -56,36 +56,3 @@ func TestAPlaceIsTheOperatorsWord(t *testing.T) {
 		t.Errorf("with another key: %+v, %v", place, err)
 	}
 }
-
-func TestSamePlace(t *testing.T) {
-	s3 := func(change func(*v1alpha1.S3Destination)) *v1alpha1.BackupDestination {
-		d := bucket("my-backups")
-		change(d.S3)
-		return &d
-	}
-	claim := func(name string) *v1alpha1.BackupDestination {
-		return &v1alpha1.BackupDestination{PersistentVolumeClaim: &v1alpha1.ClaimDestination{ClaimName: name}}
-	}
-	plain := s3(func(*v1alpha1.S3Destination) {})
-	for name, row := range map[string]struct {
-		other *v1alpha1.BackupDestination
-		of    *v1alpha1.BackupDestination
-		want  bool
-	}{
-		"nothing":           {nil, nil, false},
-		"nothing reported":  {plain, nil, false},
-		"the same":          {plain, s3(func(*v1alpha1.S3Destination) {}), true},
-		"other credentials": {plain, s3(func(d *v1alpha1.S3Destination) { d.RoleARN = "arn" }), true},
-		"another bucket":    {plain, s3(func(d *v1alpha1.S3Destination) { d.Bucket = "theirs" }), false},
-		"another endpoint":  {plain, s3(func(d *v1alpha1.S3Destination) { d.Endpoint = "http://theirs" }), false},
-		"another prefix":    {plain, s3(func(d *v1alpha1.S3Destination) { d.Prefix = "theirs" }), false},
-		"a claim":           {plain, claim("nas"), false},
-		"the same claim":    {claim("nas"), claim("nas"), true},
-		"another claim":     {claim("nas"), claim("theirs"), false},
-		"neither":           {&v1alpha1.BackupDestination{}, &v1alpha1.BackupDestination{}, false},
-	} {
-		if got := SamePlace(row.other, row.of); got != row.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}

@@ -26,7 +26,7 @@ func placeOf(ctx context.Context, marker mark.Marker, s *pass.Pass, b *v1alpha1.
 		return place, err
 	}
 	spec := s.Cluster.Spec.Backup
-	if spec == nil || !mark.SamePlace(spec.Destination, reported) || !uidPart.MatchString(b.Status.ClusterUID) {
+	if spec == nil || !spec.Destination.SamePlace(reported) || !uidPart.MatchString(b.Status.ClusterUID) {
 		return nil, nil
 	}
 	return &v1alpha1.ObjectStoreSource{Destination: *spec.Destination, Path: backup.RootOf(b.Namespace, b.Spec.ClusterName, b.Status.ClusterUID)}, nil

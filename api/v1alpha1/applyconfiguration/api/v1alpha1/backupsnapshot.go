@@ -2,10 +2,6 @@
 
 package v1alpha1
 
-import (
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // BackupSnapshotApplyConfiguration represents a declarative configuration of the BackupSnapshot type for use
 // with apply.
 //
@@ -16,9 +12,6 @@ type BackupSnapshotApplyConfiguration struct {
 	// Archive of a snapshot is where the cluster's binary logs were archived when it was taken: from there a restore of the snapshot
 	// goes on to a point in time.
 	Archive *ArchiveSourceApplyConfiguration `json:"archive,omitempty"`
-	// VanishedAt is since when EC2 has not shown the snapshot of a completed backup: it was deleted, or lost its tags. It is unset once EC2
-	// shows the snapshot again, and stays as it is after the cluster is gone.
-	VanishedAt *v1.Time `json:"vanishedAt,omitempty"`
 }
 
 // BackupSnapshotApplyConfiguration constructs a declarative configuration of the BackupSnapshot type for use with
@@ -40,13 +33,5 @@ func (b *BackupSnapshotApplyConfiguration) WithSnapshotID(value string) *BackupS
 // If called multiple times, the Archive field is set to the value of the last call.
 func (b *BackupSnapshotApplyConfiguration) WithArchive(value *ArchiveSourceApplyConfiguration) *BackupSnapshotApplyConfiguration {
 	b.Archive = value
-	return b
-}
-
-// WithVanishedAt sets the VanishedAt field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the VanishedAt field is set to the value of the last call.
-func (b *BackupSnapshotApplyConfiguration) WithVanishedAt(value v1.Time) *BackupSnapshotApplyConfiguration {
-	b.VanishedAt = &value
 	return b
 }

@@ -61,10 +61,7 @@ type MySQLBackupStatusApplyConfiguration struct {
 	// Destination is where it was written, so that it can be found when the cluster is gone.
 	Destination                      *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
 	BackupSnapshotApplyConfiguration `json:""`
-	// VerifiedAt is when it was last restored to try it and found whole.
-	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
-	// Verification says what the last attempt to restore it found.
-	Verification *VerificationStatusApplyConfiguration `json:"verification,omitempty"`
+	BackupFindingsApplyConfiguration `json:""`
 	// Pruned are the names of the backups that the retention of this one's schedule deleted after it; the operator deletes
 	// their objects.
 	Pruned []string `json:"pruned,omitempty"`
@@ -289,19 +286,11 @@ func (b *MySQLBackupStatusApplyConfiguration) WithArchive(value *ArchiveSourceAp
 	return b
 }
 
-// WithVanishedAt sets the VanishedAt field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the VanishedAt field is set to the value of the last call.
-func (b *MySQLBackupStatusApplyConfiguration) WithVanishedAt(value metav1.Time) *MySQLBackupStatusApplyConfiguration {
-	b.BackupSnapshotApplyConfiguration.VanishedAt = &value
-	return b
-}
-
 // WithVerifiedAt sets the VerifiedAt field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the VerifiedAt field is set to the value of the last call.
 func (b *MySQLBackupStatusApplyConfiguration) WithVerifiedAt(value metav1.Time) *MySQLBackupStatusApplyConfiguration {
-	b.VerifiedAt = &value
+	b.BackupFindingsApplyConfiguration.VerifiedAt = &value
 	return b
 }
 
@@ -309,7 +298,15 @@ func (b *MySQLBackupStatusApplyConfiguration) WithVerifiedAt(value metav1.Time) 
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Verification field is set to the value of the last call.
 func (b *MySQLBackupStatusApplyConfiguration) WithVerification(value *VerificationStatusApplyConfiguration) *MySQLBackupStatusApplyConfiguration {
-	b.Verification = value
+	b.BackupFindingsApplyConfiguration.Verification = value
+	return b
+}
+
+// WithVanishedAt sets the VanishedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VanishedAt field is set to the value of the last call.
+func (b *MySQLBackupStatusApplyConfiguration) WithVanishedAt(value metav1.Time) *MySQLBackupStatusApplyConfiguration {
+	b.BackupFindingsApplyConfiguration.VanishedAt = &value
 	return b
 }
 

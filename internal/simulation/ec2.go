@@ -186,7 +186,7 @@ func (w *world) makeInstance(member string, incarnation int, zone string, t topo
 	in := &instance{
 		Instance: topology.Instance{
 			ID: fmt.Sprintf("i-%d", n), Incarnation: incarnation, State: pending, Zone: zone, Address: address(n), LaunchTime: w.time(),
-			TemplateHash: t.Hash,
+			TemplateHash: t.Hash, BareMetal: w.shape.metal,
 		},
 		member: member, node: node, version: t.Version,
 	}
@@ -209,8 +209,18 @@ func (w *world) powerUp(in *instance) {
 		}
 		in.State, in.powered, in.Impaired = running, true, false
 		w.recordInstance(in)
+		in.startHardware(w)
 		w.bootMySQL(in, w.between(2*second, 10*second))
 	})
+}
+
+// startHardware keeps a bare-metal instance silent for as long as the slowest generation takes.
+func (in *instance) startHardware(w *world) {
+	cycle := in.cycle
+	if in.BareMetal {
+		in.frozen = true
+		w.after(13*minute, func() { in.frozen = in.frozen && in.cycle != cycle })
+	}
 }
 
 // bootMySQL starts mysqld after a while, if the instance still runs then and has its volume.

@@ -480,7 +480,7 @@ var mutants = []mutant{
 		name: "a version is tried by another member while the first one's instance starts once more",
 		open: true,
 		file: turnsFile,
-		old:  "return p.Now.Sub(in.LaunchTime) < silenceAllowed",
+		old:  "return in.sincePowerUp(p.Now) < silenceAllowed",
 		new:  "return false", breaks: []string{notConverged},
 	},
 	{

@@ -34,6 +34,7 @@ type shape struct {
 	deleteAt int64
 	policy   v1alpha1.DeletionPolicy
 	weather  weather
+	metal    bool // instances are bare metal
 	// slowStops lets instances that are being stopped serve on for long.
 	slowStops bool
 	// prepared lets clients commit prepared transactions on a primary that was made read-only.
@@ -237,7 +238,7 @@ func (w *world) presetMember(n int, name string, st *store) {
 	v := &volume{member: name, st: st, Volume: topology.Volume{
 		ID: fmt.Sprintf("vol-%d", n+1), Incarnation: 1, State: inUse, Zone: zone, AttachedTo: fmt.Sprintf("i-%d", n+1), AttachState: attached, SizeGiB: w.desired.SizeGiB}}
 	in := &instance{member: name, node: n, powered: true, certificate: certificate{signed: true}, volume: v, Instance: topology.Instance{
-		ID: v.AttachedTo, Incarnation: 1, State: running, Zone: zone, Address: address(n + 1), LaunchTime: w.time().Add(-time.Hour), TemplateHash: w.desired.TemplateHash}}
+		ID: v.AttachedTo, Incarnation: 1, State: running, Zone: zone, Address: address(n + 1), LaunchTime: w.time().Add(-time.Hour), TemplateHash: w.desired.TemplateHash, BareMetal: w.shape.metal}}
 	in.version = w.desired.Version
 	w.cloud.volumes, w.cloud.instances = append(w.cloud.volumes, v), append(w.cloud.instances, in)
 	w.cloud.tokens[token("volume", name, 1, time.Time{})], w.cloud.tokens[token("instance", name, 1, time.Time{})] = v.ID, in.ID

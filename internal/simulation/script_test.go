@@ -53,6 +53,7 @@ func beginScript(t *testing.T, d *datadriven.TestData) *script {
 	d.MaybeScanArgs(t, "members", &w.shape.size)
 	w.shape.fresh = d.HasArg("fresh")
 	w.shape.lossless, w.shape.memory = !d.HasArg("async"), d.HasArg("memory")
+	w.shape.metal = d.HasArg("metal")
 	w.lossy, w.desired = !w.shape.lossless, desiredFor(w.shape)
 	if !w.shape.fresh {
 		w.preset()

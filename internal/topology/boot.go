@@ -43,7 +43,9 @@ func (b Boot) String() string {
 
 // overdue says whether a member has not answered for so long that somebody has to look at it.
 func (o Observed) overdue(m *Member) bool {
-	return !m.SilentSince.IsZero() && o.Now.Sub(m.SilentSince) >= silenceAllowed && !o.booting(m)
+	in := m.CurrentInstance()
+	poweringUp := in != nil && in.sincePowerUp(o.Now) < silenceAllowed
+	return !m.SilentSince.IsZero() && o.Now.Sub(m.SilentSince) >= silenceAllowed && !poweringUp && !o.booting(m)
 }
 
 // booting says whether an instance on which the member never joined makes progress. It refuses connections meanwhile: a port that is
@@ -53,7 +55,7 @@ func (o Observed) booting(m *Member) bool {
 	if in == nil || m.SQL.Access != AccessRefused || o.Records.Members[m.Name].SignedInstance == in.ID {
 		return false
 	}
-	if m.Boot.Stage == "" || m.Boot.Failure != "" || o.Now.Sub(in.LaunchTime) >= bootAllowed {
+	if m.Boot.Stage == "" || m.Boot.Failure != "" || in.sincePowerUp(o.Now) >= bootAllowed {
 		return false
 	}
 	return m.Boot.Slow || o.Now.Sub(m.Boot.Since) < silenceAllowed

@@ -19,28 +19,33 @@ func TestFirstBootHasTime(t *testing.T) {
 		age     time.Duration // of the instance
 		access  Access
 		joined  bool
+		metal   bool
 	}
 	for name, row := range map[string]struct {
 		boot
 		want string
 	}{
-		"a download that takes long":               {boot{"download", 10 * time.Minute, true, "", 11 * time.Minute, AccessRefused, false}, ""},
-		"a download that never ends":               {boot{"download", 14 * time.Minute, true, "", 15 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a new data directory":                     {boot{"initialise", 5 * time.Minute, true, "", 11 * time.Minute, AccessRefused, false}, ""},
-		"a stage that has just begun":              {boot{"keys", time.Minute, false, "", 11 * time.Minute, AccessRefused, false}, ""},
-		"a stage that does not end":                {boot{"keys", 3 * time.Minute, false, "", 11 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"stages that move on, too late":            {boot{"starting", time.Minute, false, "", 16 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a download that failed":                   {boot{"failed: cannot download it", time.Minute, false, "no room", 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a download after one that failed":         {boot{"download", time.Minute, true, "no room", 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a console that is empty":                  {boot{"", 0, false, "", 4 * time.Minute, AccessRefused, false}, v1alpha1.ReasonBootFailed},
-		"a port that is silent":                    {boot{"download", time.Minute, true, "", 4 * time.Minute, AccessSilent, false}, v1alpha1.ReasonMemberUnreachable},
-		"another boot of an instance which joined": {boot{"starting", time.Minute, false, "", 4 * time.Minute, AccessRefused, true}, v1alpha1.ReasonBootFailed},
+		"a download that takes long":               {boot{"download", 10 * time.Minute, true, "", 11 * time.Minute, AccessRefused, false, false}, ""},
+		"a download that never ends":               {boot{"download", 14 * time.Minute, true, "", 15 * time.Minute, AccessRefused, false, false}, v1alpha1.ReasonBootFailed},
+		"a new data directory":                     {boot{"initialise", 5 * time.Minute, true, "", 11 * time.Minute, AccessRefused, false, false}, ""},
+		"a stage that has just begun":              {boot{"keys", time.Minute, false, "", 11 * time.Minute, AccessRefused, false, false}, ""},
+		"a stage that does not end":                {boot{"keys", 3 * time.Minute, false, "", 11 * time.Minute, AccessRefused, false, false}, v1alpha1.ReasonBootFailed},
+		"stages that move on, too late":            {boot{"starting", time.Minute, false, "", 16 * time.Minute, AccessRefused, false, false}, v1alpha1.ReasonBootFailed},
+		"a download that failed":                   {boot{"failed: cannot download it", time.Minute, false, "no room", 4 * time.Minute, AccessRefused, false, false}, v1alpha1.ReasonBootFailed},
+		"a download after one that failed":         {boot{"download", time.Minute, true, "no room", 4 * time.Minute, AccessRefused, false, false}, v1alpha1.ReasonBootFailed},
+		"a console that is empty":                  {boot{"", 0, false, "", 4 * time.Minute, AccessRefused, false, false}, v1alpha1.ReasonBootFailed},
+		"a port that is silent":                    {boot{"download", time.Minute, true, "", 4 * time.Minute, AccessSilent, false, false}, v1alpha1.ReasonMemberUnreachable},
+		"bare metal that powers up":                {boot{"", 0, false, "", 15 * time.Minute, AccessSilent, false, true}, ""},
+		"bare metal that is silent for longer":     {boot{"", 0, false, "", 23 * time.Minute, AccessSilent, false, true}, v1alpha1.ReasonMemberUnreachable},
+		"a download on bare metal":                 {boot{"download", 10 * time.Minute, true, "", 34 * time.Minute, AccessRefused, false, true}, ""},
+		"a download there that never ends":         {boot{"download", 10 * time.Minute, true, "", 35 * time.Minute, AccessRefused, false, true}, v1alpha1.ReasonBootFailed},
+		"another boot of an instance which joined": {boot{"starting", time.Minute, false, "", 4 * time.Minute, AccessRefused, true, false}, v1alpha1.ReasonBootFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
 			m, now := s.member(2), s.observed.Now
 			m.SQL = SQL{Access: row.access, Reason: "no answer"}
-			m.Instances[0].LaunchTime = now.Add(-row.age)
+			m.Instances[0].LaunchTime, m.Instances[0].BareMetal = now.Add(-row.age), row.metal
 			m.SilentSince, m.DownSince = now.Add(-row.age+time.Second), now.Add(-row.age+time.Second)
 			if row.stage != "" {
 				m.Boot = Boot{Instance: "i-2", Stage: row.stage, Since: now.Add(-row.since), Slow: row.slow, Failure: row.failure}

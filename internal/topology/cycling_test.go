@@ -48,6 +48,23 @@ func TestCycling(t *testing.T) {
 			unsigned(s, 2, bootAllowed-time.Second)
 		}, ""},
 		"it has never been up, and should be": {func(s *scene) { lastOne(s, AccessRefused, 4*time.Minute); waiting(s); unsigned(s, 2, bootAllowed) }, "i-2"},
+		"it was started a moment ago":         {func(s *scene) { s.unanswered(2, AccessSilent, time.Hour); launched(s, 2, cyclePause-time.Second) }, ""},
+		"it should be up again":               {func(s *scene) { s.unanswered(2, AccessSilent, time.Hour); launched(s, 2, cyclePause) }, "i-2"},
+		"it is bare metal, and powers up": {func(s *scene) {
+			s.unanswered(2, AccessSilent, time.Hour)
+			launched(s, 2, metalPowerUp+cyclePause-time.Second)
+			s.member(2).Instances[0].BareMetal = true
+		}, ""},
+		"it is bare metal, and should be up again": {func(s *scene) {
+			s.unanswered(2, AccessSilent, time.Hour)
+			launched(s, 2, metalPowerUp+cyclePause)
+			s.member(2).Instances[0].BareMetal = true
+		}, "i-2"},
+		"EC2 calls it impaired while it powers up": {func(s *scene) {
+			s.unanswered(2, AccessSilent, time.Hour)
+			launched(s, 2, metalPowerUp)
+			s.member(2).Instances[0].BareMetal, s.member(2).Instances[0].Impaired = true, true
+		}, ""},
 		"nobody takes writes, and the leader hangs beside one that is off": {func(s *scene) {
 			s.unanswered(0, AccessSilent, 2*time.Minute)
 			s.down(2*time.Minute, 2)
@@ -103,5 +120,10 @@ func unsigned(s *scene, i int, ago time.Duration) {
 	rec := s.observed.Records.Members[s.member(i).Name]
 	rec.SignedInstance = ""
 	s.observed.Records.Members[s.member(i).Name] = rec
+	launched(s, i, ago)
+}
+
+// launched makes a member one whose instance was launched, or started, a while ago.
+func launched(s *scene, i int, ago time.Duration) {
 	s.member(i).Instances[0].LaunchTime = s.observed.Now.Add(-ago)
 }

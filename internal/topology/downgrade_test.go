@@ -78,7 +78,9 @@ func TestFailedUpgradeSaysWhatToDo(t *testing.T) {
 		w.pass(-1)
 	}
 	o := w.observe()
-	o.Members["orders-2"].SilentSince = o.Now.Add(-silenceAllowed)
+	silent := o.Members["orders-2"]
+	silent.SilentSince = o.Now.Add(-silenceAllowed)
+	silent.CurrentInstance().LaunchTime = silent.SilentSince
 	plan := pureNext(w.desired, o)
 	i := slices.IndexFunc(plan.Degraded, func(f Finding) bool { return f.Reason == v1alpha1.ReasonRollingStopped })
 	if i < 0 || !strings.Contains(plan.Degraded[i].Message, "orders-2 does not come up") || !strings.Contains(plan.Degraded[i].Message, "set spec.version back to 9.7.4") {

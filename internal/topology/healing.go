@@ -74,7 +74,7 @@ func (p *healing) cycle(m *Member) {
 	}
 	missed := p.missed(m)
 	patience, hangs := p.hangsAfter(m, in, missed)
-	if !hangs || p.othersForbidCycle(m, missed) || p.Now.Sub(m.DownSince) < patience || p.Now.Sub(in.LaunchTime) < cyclePause {
+	if !hangs || p.othersForbidCycle(m, missed) || p.Now.Sub(m.DownSince) < patience || in.sincePowerUp(p.Now) < cyclePause {
 		return
 	}
 	p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: instance %s runs but does not answer; stopping and starting it", m.Name, in.ID))
@@ -92,7 +92,7 @@ func (p *healing) hangsAfter(m *Member, in *Instance, missed bool) (patience tim
 		return 0, false
 	case joined && m.SQL.Access != AccessRefused:
 		return cyclePatience, true
-	case !joined && p.Now.Sub(in.LaunchTime) < bootAllowed:
+	case !joined && in.sincePowerUp(p.Now) < bootAllowed:
 		return 0, false
 	case m.SQL.Access == AccessRefused && p.plan.Primary == "":
 		return 0, false
@@ -145,7 +145,7 @@ func (p *healing) heal() {
 		if in == nil || m.verified() || p.busy(m.Name) {
 			continue
 		}
-		if in.Impaired && in.State == stateRunning && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) > impairedPatience && p.Now.Sub(in.LaunchTime) > cyclePause && p.CloudReachable {
+		if in.Impaired && in.State == stateRunning && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) > impairedPatience && in.sincePowerUp(p.Now) > cyclePause && p.CloudReachable {
 			p.stop(m, in)
 			continue
 		}

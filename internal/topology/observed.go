@@ -151,10 +151,10 @@ type Instance struct {
 	Address      string
 	TemplateHash string
 	LaunchTime   time.Time
-	// Impaired is true when a status check of EC2's fails, VolumesImpaired when it is that of the attached volumes.
-	Impaired        bool
-	VolumesImpaired bool
-	StateReason     string
+	// BareMetal is true when the instance is a whole server, which takes minutes to power up.
+	BareMetal bool
+	StatusChecks
+	StateReason string
 	// Event is what EC2 announced for the instance (a retirement, a reboot, maintenance), empty when nothing; EventAt is
 	// when it begins.
 	Event   string
@@ -165,6 +165,23 @@ type Instance struct {
 	// AnsweredAt is when EC2 was asked what it last answered about the instance; zero while that is not known.
 	AnsweredAt time.Time
 }
+
+// metalPowerUp is how long after its launch a bare-metal instance may take until its operating system boots: it starts the hardware
+// first. The longest median that was published for a generation is 13 minutes.
+const metalPowerUp = 20 * time.Minute
+
+// sincePowerUp returns for how long an instance's operating system has been able to boot, negative while it is not yet. What is expected of an
+// instance some time after its launch is counted from then.
+func (in *Instance) sincePowerUp(now time.Time) time.Duration {
+	launched := now.Sub(in.LaunchTime)
+	if in.BareMetal {
+		return launched - metalPowerUp
+	}
+	return launched
+}
+
+// StatusChecks are those of EC2: Impaired is true when one of them fails, VolumesImpaired when it is that of the attached volumes.
+type StatusChecks struct{ Impaired, VolumesImpaired bool }
 
 // Volume is one EBS volume of a member.
 type Volume struct {

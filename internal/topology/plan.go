@@ -25,8 +25,8 @@ const (
 	eagerStop = time.Minute
 	// silenceAllowed is how long a member that EC2 calls healthy may say nothing on its port before it is reported.
 	silenceAllowed = 3 * time.Minute
-	// bootAllowed is how long after its launch an instance may take for its first boot while its console shows progress: the
-	// download of MySQL, packages and a new data directory take a small instance several minutes.
+	// bootAllowed is how long an instance may take for its first boot while its console shows progress: the download of MySQL, packages and
+	// a new data directory take a small instance several minutes.
 	bootAllowed = 15 * time.Minute
 	// waitSuspect is the pause while a primary is suspected to be gone: short, because writes wait.
 	waitSuspect = 250 * time.Millisecond
@@ -63,7 +63,7 @@ const (
 	// rebuilt.
 	brokenPatience = time.Minute
 	// cyclePatience is how long an instance that EC2 calls running may be silent before it is stopped and started, and
-	// cyclePause how long after its last start at the earliest.
+	// cyclePause how long it has to boot before that.
 	cyclePatience = time.Minute
 	cyclePause    = 5 * time.Minute
 	// impairedPatience is how long EC2's status checks may call a silent instance impaired before it is stopped and started.

@@ -181,7 +181,7 @@ func (st *state) startFails(m *Member) bool {
 	if mayHaveStarted && (m.SQL.Access != AccessRefused || !st.deafTo(m) || rec.Opened != "" && mysql.OlderVersion(rec.Opened, st.Version)) {
 		return false
 	}
-	return !m.DownSince.IsZero() && st.Now.Sub(m.DownSince) >= silenceAllowed && st.Now.Sub(in.LaunchTime) >= silenceAllowed
+	return !m.DownSince.IsZero() && st.Now.Sub(m.DownSince) >= silenceAllowed && in.sincePowerUp(st.Now) >= silenceAllowed
 }
 
 // deafTo says whether another member answers us, and none of those that do receives from this one.

@@ -192,10 +192,10 @@ func (p *turns) opensWith(m *Member, version string) bool {
 	if m.volume() == nil || m.verified() || in == nil || p.plan.Records.Members[m.Name].Opened != version {
 		return false
 	}
-	if in.State == stateRunning {
-		return m.SilentSince.IsZero() || m.SQL.Access == AccessRefused || p.Now.Sub(m.SilentSince) < silenceAllowed
+	if in.State == stateRunning && (m.SilentSince.IsZero() || m.SQL.Access == AccessRefused || p.Now.Sub(m.SilentSince) < silenceAllowed) {
+		return true
 	}
-	return p.Now.Sub(in.LaunchTime) < silenceAllowed
+	return in.sincePowerUp(p.Now) < silenceAllowed
 }
 
 // wayBack is the version that spec.version can be set back to: what the primary still runs. Without a primary, what those have

@@ -248,7 +248,7 @@ func recordOutdated(s *pass.Pass, v inventory.Volume) {
 func instanceOf(in inventory.Instance) topology.Instance {
 	out := topology.Instance{
 		ID: in.ID, Incarnation: in.Incarnation, State: in.State, Zone: in.Zone, Address: in.PrivateIP,
-		TemplateHash: in.TemplateHash, LaunchTime: in.LaunchTime, Impaired: in.Impaired, VolumesImpaired: in.VolumesImpaired, StateReason: in.StateReason,
+		TemplateHash: in.TemplateHash, LaunchTime: in.LaunchTime, BareMetal: in.BareMetal(), StatusChecks: topology.StatusChecks{Impaired: in.Impaired, VolumesImpaired: in.VolumesImpaired}, StateReason: in.StateReason,
 	}
 	if len(in.Events) > 0 {
 		out.Event, out.EventAt = in.Events[0].Code, in.Events[0].NotBefore

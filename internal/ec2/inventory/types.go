@@ -1,6 +1,9 @@
 package inventory
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Inventory is what EC2 holds for one cluster, ordered by id. It is a copy; its slices and maps must not be changed.
 type Inventory struct {
@@ -51,6 +54,10 @@ type Instance struct {
 	// Token is the client token that it was launched with.
 	Token string
 }
+
+// BareMetal says whether the instance is a whole server. EC2 names the size of such a type metal, or metal- with its vCPUs (EC2 instance types,
+// "Instance type naming conventions").
+func (i Instance) BareMetal() bool { return strings.Contains(i.Type, ".metal") }
 
 // Event is a disruption that EC2 announces for an instance.
 type Event struct {

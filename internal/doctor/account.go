@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
@@ -162,8 +163,8 @@ func probeVolume(ctx context.Context, p *patient) Finding {
 		return notChecked("correct subnets, see its finding", "the zone of subnet %s is not known", first)
 	}
 	v := spec.Volume
-	v.Owner.ClusterUID, v.Member, v.Incarnation, v.Zone, v.SizeGiB = probeOwner, probeMember, int(p.doctor.Clock.Now().Unix()), subnets[first].Zone, 1
-	v.Type, v.IOPS, v.Throughput, v.MySQLVersion = "gp3", nil, nil, ""
+	v.Owner.ClusterUID, v.Member, v.Incarnation, v.Zone = probeOwner, probeMember, int(p.doctor.Clock.Now().Unix()), subnets[first].Zone
+	v.VolumeConfiguration, v.MySQLVersion = ec2.VolumeConfiguration{SizeGiB: 1, Type: "gp3"}, ""
 	_ = removeProbes(ctx, a) // of an earlier run; what stays is deleted below, or reported
 	made, err := a.cloud.CreateVolume(ctx, v)
 	if err != nil {

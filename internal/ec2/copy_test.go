@@ -74,7 +74,7 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 	if _, ok, err := l.cloud.Inventory.SnapshotByID(ctx, "snap-0a1b2c3d4e5f60718"); err != nil || ok {
 		t.Errorf("one that there is not: %t, %v", ok, err)
 	}
-	v, err := l.cloud.CreateVolume(ctx, VolumeSpec{Owner: l.owner, Member: "orders-0", Incarnation: 1, Zone: zoneA, SizeGiB: 5, Type: "gp3", SnapshotID: taken.ID, MySQLVersion: "9.7.5"})
+	v, err := l.cloud.CreateVolume(ctx, VolumeSpec{Owner: l.owner, Member: "orders-0", Incarnation: 1, Zone: zoneA, VolumeConfiguration: VolumeConfiguration{SizeGiB: 5, Type: "gp3"}, SnapshotID: taken.ID, MySQLVersion: "9.7.5"})
 	if err != nil || v.SizeGiB != 5 || v.Tags[v1alpha1.TagRecovery] != v1alpha1.RecoveryPending || v.Tags[v1alpha1.TagMySQLVersion] != "9.7.5" {
 		t.Fatalf("%+v, %v", v, err)
 	}

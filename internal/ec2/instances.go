@@ -245,12 +245,13 @@ func profile(nameOrARN string) *types.IamInstanceProfileSpecification {
 	return &types.IamInstanceProfileSpecification{Name: aws.String(nameOrARN)}
 }
 
-// optional is nil for an empty string: EC2 takes an empty parameter for a wrong one.
-func optional(s string) *string {
-	if s == "" {
+// optional is nil for an empty string or 0: EC2 takes an empty parameter for a wrong one.
+func optional[T comparable](v T) *T {
+	var none T
+	if v == none {
 		return nil
 	}
-	return aws.String(s)
+	return &v
 }
 
 // StartInstance starts a stopped instance. It is no error when it runs already. An error of class Waiting says that others of the account

@@ -159,7 +159,7 @@ func (l *lab) launchSpec(member string, incarnation int) LaunchSpec {
 }
 
 func (l *lab) volumeSpec(member string, incarnation int) VolumeSpec {
-	return VolumeSpec{Owner: l.owner, Member: member, Incarnation: incarnation, Zone: zoneA, SizeGiB: 10, Type: "gp3", Encrypted: true}
+	return VolumeSpec{Owner: l.owner, Member: member, Incarnation: incarnation, Zone: zoneA, VolumeConfiguration: VolumeConfiguration{SizeGiB: 10, Type: "gp3"}, Encrypted: true}
 }
 
 func (l *lab) launch(member string) inventory.Instance {

@@ -162,9 +162,9 @@ func (l *life) run() []namedStep {
 		{"TagRecovered", func() error { return l.cloud.TagRecovered(ctx, uid, l.restored.ID) }},
 		{"RetireVolume", func() error { return l.cloud.RetireVolume(ctx, uid, l.restored.ID) }},
 		{"ModifyVolume", func() error {
-			spec := l.volumeSpec("orders-0", 1)
-			spec.SizeGiB *= 2
-			_, err := l.cloud.ModifyVolume(ctx, l.volume.ID, spec)
+			wanted := l.volumeSpec("orders-0", 1).VolumeConfiguration
+			wanted.SizeGiB *= 2
+			_, err := l.cloud.ModifyVolume(ctx, uid, l.volume.ID, wanted)
 			return err
 		}},
 		{"StopInstance", func() error { return l.cloud.StopInstance(ctx, uid, l.instance.ID, StopPower) }},

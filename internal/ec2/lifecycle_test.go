@@ -263,14 +263,14 @@ func TestRetiredVolume(t *testing.T) {
 func TestModifyVolumeSaysWhatCounts(t *testing.T) {
 	l := newLab(t)
 	v := l.available("orders-0")
-	spec := l.volumeSpec("orders-0", 1)
+	wanted := l.volumeSpec("orders-0", 1).VolumeConfiguration
 	for _, row := range []struct {
 		more int32
 		want bool
 	}{{0, false}, {10, true}} {
-		spec.SizeGiB = v.SizeGiB + row.more
-		if modified, err := l.cloud.ModifyVolume(t.Context(), v.ID, spec); err != nil || modified != row.want {
-			t.Errorf("to %d GiB: %t (%v), want %t", spec.SizeGiB, modified, err, row.want)
+		wanted.SizeGiB = v.SizeGiB + row.more
+		if modified, err := l.cloud.ModifyVolume(t.Context(), l.owner.ClusterUID, v.ID, wanted); err != nil || modified != row.want {
+			t.Errorf("to %d GiB: %t (%v), want %t", wanted.SizeGiB, modified, err, row.want)
 		}
 	}
 }
@@ -279,26 +279,22 @@ func TestModifyVolumeSaysWhatCounts(t *testing.T) {
 func TestConvertedVolumeIsWhatTheSpecSays(t *testing.T) {
 	l := newLab(t)
 	spec := l.volumeSpec("orders-0", 1)
-	spec.SizeGiB, spec.IOPS, spec.Throughput = 100, aws.Int32(10000), aws.Int32(300)
+	spec.VolumeConfiguration = VolumeConfiguration{SizeGiB: 100, Type: "gp3", IOPS: 10000, Throughput: 300}
 	v, err := l.cloud.CreateVolume(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []struct {
-		to         string
-		throughput *int32
-	}{{"io2", nil}, {"gp3", aws.Int32(300)}} {
-		spec.Type, spec.Throughput = row.to, row.throughput
+	for _, wanted := range []VolumeConfiguration{{SizeGiB: 100, Type: "io2", IOPS: 10000}, spec.VolumeConfiguration} {
 		l.until("modified", func(inventory.Inventory) bool {
-			modified, err := l.cloud.ModifyVolume(t.Context(), v.ID, spec)
+			modified, err := l.cloud.ModifyVolume(t.Context(), l.owner.ClusterUID, v.ID, wanted)
 			if err != nil && !awsapi.IsWaiting(err) {
 				t.Fatal(err)
 			}
 			return modified
 		})
 		is := l.realVolumes()[0]
-		if string(is.VolumeType) != row.to || aws.ToInt32(is.Iops) != 10000 || aws.ToInt32(is.Throughput) != aws.ToInt32(row.throughput) {
-			t.Errorf("%s with %d IOPS and %d MiB/s", is.VolumeType, aws.ToInt32(is.Iops), aws.ToInt32(is.Throughput))
+		if got := (VolumeConfiguration{aws.ToInt32(is.Size), string(is.VolumeType), aws.ToInt32(is.Iops), aws.ToInt32(is.Throughput)}); got != wanted {
+			t.Errorf("it is %+v, want %+v", got, wanted)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (f foreign) calls(ctx context.Context) map[string]func() error {
 			return cloud.RestoreTags(ctx, uid, f.volume, map[string]string{v1alpha1.TagMember: "orders-1"})
 		},
 		"ModifyVolume": func() error {
-			_, err := cloud.ModifyVolume(ctx, f.volume, VolumeSpec{Owner: f.as, Member: "orders-0", SizeGiB: 100})
+			_, err := cloud.ModifyVolume(ctx, f.as.ClusterUID, f.volume, VolumeConfiguration{SizeGiB: 100})
 			return err
 		},
 		"CreateSnapshot": func() error {

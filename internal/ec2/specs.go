@@ -2,17 +2,23 @@ package ec2
 
 import "github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 
+// VolumeConfiguration is what EC2 can modify of a volume. EC2 judges it as a whole: how many IOPS a volume may have depends on its size and type.
+type VolumeConfiguration struct {
+	SizeGiB int32
+	Type    string
+	// IOPS, and Throughput in MiB/s, are 0 where they are left to EC2.
+	IOPS, Throughput int32
+}
+
 // VolumeSpec describes the data volume of one incarnation of one member.
 type VolumeSpec struct {
-	Owner            awsapi.Ownership
-	Member           string
-	Incarnation      int
-	Zone             string
-	SizeGiB          int32
-	Type             string
-	IOPS, Throughput *int32
-	Encrypted        bool
-	KMSKeyID         string
+	Owner       awsapi.Ownership
+	Member      string
+	Incarnation int
+	Zone        string
+	VolumeConfiguration
+	Encrypted bool
+	KMSKeyID  string
 	// SnapshotID fills the new volume from a snapshot; empty for an empty volume. Such a volume is tagged as one that a
 	// cluster is yet to begin with.
 	SnapshotID string

@@ -63,8 +63,8 @@ func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
 		AvailabilityZone:  aws.String(spec.Zone),
 		Size:              aws.Int32(spec.SizeGiB),
 		VolumeType:        types.VolumeType(spec.Type),
-		Iops:              spec.IOPS,
-		Throughput:        spec.Throughput,
+		Iops:              optional(spec.IOPS),
+		Throughput:        optional(spec.Throughput),
 		Encrypted:         aws.Bool(spec.Encrypted),
 		KmsKeyId:          optional(spec.KMSKeyID),
 		SnapshotId:        optional(spec.SnapshotID),
@@ -180,19 +180,18 @@ func (c *Cloud) DetachVolume(ctx context.Context, clusterUID, volumeID, instance
 	return awsapi.Wrap(what, err)
 }
 
-// ModifyVolume makes a volume's size, type and performance those of spec, while it is in use. The size never shrinks; IOPS
-// and Throughput that spec leaves open are left to EC2. It is no error when the volume is like that; modified says whether EC2
-// took a modification, which counts against the four.
+// ModifyVolume gives a volume a configuration, while it is in use. The size never shrinks. It is no error when the volume has it; modified
+// says whether EC2 took a modification, which counts against the four.
 //
 // Errors of class Waiting: EC2 is still busy with an earlier modification (IncorrectModificationState), or there were four
 // within 24 hours (VolumeModificationRateExceeded).
-func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (modified bool, err error) {
+func (c *Cloud) ModifyVolume(ctx context.Context, clusterUID, id string, wanted VolumeConfiguration) (modified bool, err error) {
 	what := "modify volume " + id
-	v, err := c.Inventory.Volumes.Owned(ctx, spec.Owner.ClusterUID, id)
+	v, err := c.Inventory.Volumes.Owned(ctx, clusterUID, id)
 	if err != nil {
 		return false, awsapi.Wrap(what, err)
 	}
-	input := modification(v, spec)
+	input := modification(v, wanted)
 	if input == nil {
 		return false, nil
 	}
@@ -210,22 +209,22 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (m
 	return true, nil
 }
 
-// modification is what has to be asked for to turn a volume into what spec says; nil for nothing. With another type comes all that spec says of
-// its performance, also what does not differ: EC2 gives the new type its defaults for what the call leaves out.
-func modification(v inventory.Volume, spec VolumeSpec) *ec2.ModifyVolumeInput {
+// modification is what has to be asked for to give a volume a configuration; nil for nothing. With another type comes all that is wanted of its
+// performance, also what does not differ: EC2 gives the new type its defaults for what the call leaves out.
+func modification(v inventory.Volume, wanted VolumeConfiguration) *ec2.ModifyVolumeInput {
 	input := &ec2.ModifyVolumeInput{VolumeId: aws.String(v.ID)}
-	grows, converted := spec.SizeGiB > v.SizeGiB, spec.Type != "" && spec.Type != v.Type
+	grows, converted := wanted.SizeGiB > v.SizeGiB, wanted.Type != "" && wanted.Type != v.Type
 	if grows {
-		input.Size = aws.Int32(spec.SizeGiB)
+		input.Size = aws.Int32(wanted.SizeGiB)
 	}
 	if converted {
-		input.VolumeType = types.VolumeType(spec.Type)
+		input.VolumeType = types.VolumeType(wanted.Type)
 	}
-	if spec.IOPS != nil && (converted || *spec.IOPS != v.IOPS) {
-		input.Iops = spec.IOPS
+	if converted || wanted.IOPS != v.IOPS {
+		input.Iops = optional(wanted.IOPS)
 	}
-	if spec.Throughput != nil && (converted || *spec.Throughput != v.Throughput) {
-		input.Throughput = spec.Throughput
+	if converted || wanted.Throughput != v.Throughput {
+		input.Throughput = optional(wanted.Throughput)
 	}
 	if !grows && !converted && input.Iops == nil && input.Throughput == nil {
 		return nil

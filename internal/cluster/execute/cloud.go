@@ -5,8 +5,6 @@ import (
 	"maps"
 	"strings"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -50,19 +48,10 @@ func (p cloudPort) PrepareVolume(a topology.CreateVolume) (func(context.Context)
 	}
 	cloud, spec := p.cloud, VolumeSpec(p.s, a)
 	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
-	spec.IOPS, spec.Throughput = clone(spec.IOPS), clone(spec.Throughput)
 	return func(ctx context.Context) error {
 		_, err := cloud.CreateVolume(ctx, spec)
 		return err
 	}, nil
-}
-
-// clone returns a pointer to a copy of what v points to, or nil.
-func clone(v *int32) *int32 {
-	if v == nil {
-		return nil
-	}
-	return ptr.To(*v)
 }
 
 // mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The
@@ -79,18 +68,24 @@ func mayCopy(s *pass.Pass, snapshotID string) bool {
 	return false
 }
 
-// volumeGiB is the size of a new volume: the spec's, and at least that of the members' volumes. While EC2 refuses to change those, it is
-// theirs: EC2 may refuse a new one of the spec's size too.
-func volumeGiB(s *pass.Pass) int32 {
-	refused := false
-	for _, m := range s.Observed.Members {
-		refused = refused || m.ModificationRefused != ""
-	}
+// wanted is the configuration of volumes that the spec asks for.
+func wanted(s *pass.Pass) ec2.VolumeConfiguration {
+	storage := s.Cluster.Spec.Storage
+	return ec2.VolumeConfiguration{SizeGiB: s.Cluster.StorageGiB(), Type: string(storage.VolumeType()), IOPS: storage.EffectiveIOPS(), Throughput: storage.EffectiveThroughput()}
+}
+
+// configurationOfNew is the configuration of a new volume: the spec's, and at least the size of the members' volumes. While EC2 refuses to
+// modify those, it is that of the largest of them: EC2 may refuse a new one as the spec says too.
+func configurationOfNew(s *pass.Pass) ec2.VolumeConfiguration {
 	largest := s.LargestVolume()
-	if refused && largest > 0 {
-		return largest
+	for _, m := range s.Observed.Members {
+		if m.ModificationRefused != "" && largest.Type != "" {
+			return ec2.VolumeConfiguration{SizeGiB: largest.SizeGiB, Type: largest.Type, IOPS: largest.IOPS, Throughput: largest.Throughput}
+		}
 	}
-	return max(largest, s.Cluster.StorageGiB())
+	configuration := wanted(s)
+	configuration.SizeGiB = max(configuration.SizeGiB, largest.SizeGiB)
+	return configuration
 }
 
 // VolumeSpec describes a volume of a member.
@@ -101,8 +96,7 @@ func VolumeSpec(s *pass.Pass, a topology.CreateVolume) ec2.VolumeSpec {
 	}
 	return ec2.VolumeSpec{
 		Owner: s.Owner(), Member: a.Member, Incarnation: a.Incarnation, Zone: a.Zone,
-		SizeGiB: volumeGiB(s), Type: string(storage.VolumeType()), IOPS: storage.IOPS, Throughput: storage.Throughput,
-		Encrypted: s.Cluster.Spec.Storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
+		VolumeConfiguration: configurationOfNew(s), Encrypted: storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
 		SnapshotID: a.SnapshotID, MySQLVersion: version,
 	}
 }
@@ -120,19 +114,7 @@ func (p cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) er
 }
 
 func (p cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (bool, error) {
-	spec := VolumeSpec(p.s, topology.CreateVolume{Member: a.Member})
-	// A new volume has EC2's defaults. One that was given more keeps it until it is asked for less.
-	spec.SizeGiB = p.s.Cluster.StorageGiB()
-	spec.IOPS, spec.Throughput = optional(p.s.Desired.IOPS), optional(p.s.Desired.Throughput)
-	return p.cloud.ModifyVolume(ctx, a.VolumeID, spec)
-}
-
-// optional is a pointer to a number; nil for 0.
-func optional(n int32) *int32 {
-	if n == 0 {
-		return nil
-	}
-	return &n
+	return p.cloud.ModifyVolume(ctx, p.uid, a.VolumeID, wanted(p.s))
 }
 
 func (p cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) error {

@@ -311,14 +311,17 @@ func (s *Pass) SnapshotsListed(since time.Time) bool {
 // Records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
 func (s *Pass) Records() topology.ClusterRecord { return s.Stored.Now() }
 
-// LargestVolume is the size of the largest of the members' volumes in GiB; 0 while there is none.
-func (s *Pass) LargestVolume() (gib int32) {
-	for _, m := range s.Observed.Members {
+// LargestVolume is the largest of the members' volumes; of equal ones, one that EC2 refuses to modify. Its size is 0 while there is none.
+func (s *Pass) LargestVolume() (largest topology.Volume) {
+	for _, name := range slices.Sorted(maps.Keys(s.Observed.Members)) {
+		m := s.Observed.Members[name]
 		for _, v := range m.Volumes {
-			gib = max(gib, v.SizeGiB)
+			if v.SizeGiB > largest.SizeGiB || v.SizeGiB == largest.SizeGiB && m.ModificationRefused != "" {
+				largest = v
+			}
 		}
 	}
-	return gib
+	return largest
 }
 
 // SetRecords has the pass go by records.

@@ -214,7 +214,7 @@ func projectMembers(s *pass.Pass, st *v1alpha1.MySQLClusterStatus) {
 		st.QuarantineSnapshots = int32(p.Quarantined)
 	}
 	if s.Observed.CloudReachable {
-		st.VolumeSize = fmt.Sprintf("%dGi", s.LargestVolume())
+		st.VolumeSize = fmt.Sprintf("%dGi", s.LargestVolume().SizeGiB)
 	}
 	st.Members, st.Replicas, st.ReadyReplicas, st.Version, st.Lag = nil, 0, 0, "", ""
 	worst := -1

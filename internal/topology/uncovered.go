@@ -51,18 +51,30 @@ const (
 )
 
 var (
-	unwatched = Cause{CauseUnwatched, "nobody observed before that whether it waited for them"}
+	unwatched = Cause{CauseUnwatched, "nobody observed until then whether it waited for them"}
 	asyncOnly = Cause{CauseAsync, "durability was Async"}
 )
 
 func (c Cause) found() bool { return c != Cause{} }
 
+// observable says whether looking at members finds the cause. Of the others the records know when they began.
+func (c Cause) observable() bool {
+	return c.Kind != CauseUnwatched && c.Kind != CauseAsync && c.Kind != CauseAccepted
+}
+
 // longestUncovered is how long status.lastPromotion.uncovered may be, in bytes.
 const longestUncovered = 512
 
-// String is what people are told.
+// unobserved is what people are told of a cause that the first look at a primary found.
+const unobserved = "; nobody observed it before"
+
+// String is what people are told. Of a time that nobody observed only the end is known.
 func (u Uncovered) String() string {
-	return atMost(longestUncovered, fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why))
+	bound := "since"
+	if u.Kind == CauseUnwatched {
+		bound = "before"
+	}
+	return atMost(longestUncovered, fmt.Sprintf("%s %s %s may have answered commits that no voter holds: %s", bound, time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why))
 }
 
 // atMost cuts a text after a number of bytes.
@@ -169,11 +181,15 @@ func (p *acks) recordRivals() {
 	}
 }
 
-// beginUncovered remembers an uncovered time that begins now. Of one member's the worst is remembered.
+// beginUncovered remembers an uncovered time that is found now: it began then, or at an unknown time where nobody observed the primary before.
+// Of one member's the worst is remembered.
 func (p *acks) beginUncovered(u Uncovered) {
 	times := &p.plan.Records.Uncovered
 	known := times.Of(u.Primary)
 	u.Since = p.Now.Unix()
+	if u.observable() && p.Exposure.Unwatched.Equal(p.Now) {
+		u.Why += unobserved
+	}
 	switch {
 	case known == nil:
 		*times = append(*times, u)

@@ -313,6 +313,32 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 	}
 }
 
+// TestTheBeginningOfAnUncoveredTime is told only where somebody observed the primary before.
+func TestTheBeginningOfAnUncoveredTime(t *testing.T) {
+	for name, row := range map[string]struct {
+		cause     Cause
+		unwatched time.Duration // ago; negative for never
+		want      string
+		without   string
+	}{
+		"it was observed before":      {semiSyncOff, -1, "since 2026-01-01T00:00:00Z orders-0 may have answered commits", "nobody observed"},
+		"it is found at first sight":  {semiSyncOff, 0, "; nobody observed it before", ""},
+		"it began a look later":       {semiSyncOff, time.Second, "since 2026-01-01T00:00:00Z orders-0", "nobody observed"},
+		"it was never observed":       {unwatched, time.Minute, "before 2026-01-01T00:00:00Z orders-0 may have answered commits", "since"},
+		"the records know the change": {asyncOnly, 0, "since 2026-01-01T00:00:00Z orders-0", "nobody observed"},
+	} {
+		s := newScene()
+		if row.unwatched >= 0 {
+			s.observed.Exposure.Unwatched = s.observed.Now.Add(-row.unwatched)
+		}
+		p := newPlanner(s.desired, s.observed).acks
+		p.beginUncovered(Uncovered{Primary: "orders-0", Cause: row.cause})
+		if got := p.plan.Records.Uncovered.String(); !strings.Contains(got, row.want) || row.without != "" && strings.Contains(got, row.without) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestRivalsAreNoted: of two writable members either may be the one that does not lead on.
 func TestRivalsAreNoted(t *testing.T) {
 	s := newScene()

@@ -81,12 +81,19 @@ func promotionOf(cluster *unstructured.Unstructured) promotion {
 	}
 }
 
-// timestamp is a time as status and messages show it.
-var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+// beginning is since when writes are uncovered, as status and messages show it.
+var beginning = regexp.MustCompile(`since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d))`)
 
-// uncoveredSince returns the first time in a text about uncovered writes, and otherwise the one given.
+// unobserved is how a text says that an uncovered time may have begun before it was found.
+const unobserved = "nobody observed"
+
+// uncoveredSince returns since when writes are uncovered by a text, and the other time where the text does not know.
 func uncoveredSince(text string, otherwise time.Time) time.Time {
-	at, err := time.Parse(time.RFC3339Nano, timestamp.FindString(text))
+	found := beginning.FindStringSubmatch(text)
+	if found == nil || strings.Contains(text, unobserved) {
+		return otherwise
+	}
+	at, err := time.Parse(time.RFC3339Nano, found[1])
 	if err != nil {
 		return otherwise
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/text"
 )
 
@@ -66,7 +67,7 @@ func (w *worker) compare(ctx context.Context) error {
 	if err := w.client.List(ctx, &list, client.InNamespace(w.task.Namespace)); err != nil {
 		return fmt.Errorf("list the MySQLBackups: %w", err)
 	}
-	stored := map[string]backup.Stored{} // by path
+	stored := map[string]backup.Stored{} // by path; what is not there counts as damaged
 	for found, err := range w.place.Backups().NewestFirst(ctx) {
 		if err != nil {
 			return err
@@ -76,8 +77,12 @@ func (w *worker) compare(ctx context.Context) error {
 	var errs error
 	for i := range list.Items {
 		if b := &list.Items[i]; w.wrote(b) {
-			found, there := stored[b.Status.Path]
-			errs = errors.Join(errs, w.recordVanished(ctx, b, !there || found.Standing == backup.Damaged), w.recordVerdict(ctx, b, found))
+			found := stored[b.Status.Path]
+			vanished, err := w.vanished(ctx, b, found)
+			if err == nil {
+				err = errors.Join(w.recordVanished(ctx, b, vanished), w.recordVerdict(ctx, b, found))
+			}
+			errs = errors.Join(errs, err)
 		}
 	}
 	return errs
@@ -88,6 +93,19 @@ func (w *worker) wrote(b *v1alpha1.MySQLBackup) bool {
 	_, here := w.place.FolderAt(b.Status.Path, b.Name)
 	return here && b.Spec.ClusterName == w.task.Cluster && b.Spec.Method == v1alpha1.BackupMethodDump && b.Status.Phase == v1alpha1.BackupCompleted &&
 		b.DeletionTimestamp.IsZero() && w.task.Destination.SamePlace(b.Status.Destination)
+}
+
+// vanished says whether a dump is not whole. It is looked at by itself then: a store's list may be older than its objects.
+func (w *worker) vanished(ctx context.Context, b *v1alpha1.MySQLBackup, found backup.Stored) (bool, error) {
+	if found.Standing != backup.Damaged {
+		return false, nil
+	}
+	folder, _ := w.place.FolderAt(b.Status.Path, b.Name)
+	_, err := w.place.Finished(ctx, folder)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, backup.ErrCorrupt) {
+		return true, nil
+	}
+	return false, err
 }
 
 // recordVanished writes into a status since when the dump is not whole any more, and removes that of one that is whole again.

@@ -7,18 +7,19 @@ MAKEFLAGS += --no-print-directory
 # The order of prerequisites is the order of work; the tools below use all cores themselves.
 .NOTPARALLEL:
 
-# What is built, and under which name.
+# What is built, and under which name. The version is said here alone: `make generate` writes it wherever else it stands, and
+# `make next-release` sets it.
 VERSION ?= 0.1.0
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 IMAGE   ?= ghcr.io/alx-ke/nairobi-mysql-operator:v$(VERSION)
 # What the bundle and dist/ call it: once a release was pushed, its name by digest (name@sha256:...).
 PUBLISHED_IMAGE ?= $(IMAGE)
-# The images beside it, and the version that this one replaces in the catalog; empty for the first.
+# The images beside it, and the version that this one replaces, as the catalog's template says; empty for the first.
 BUNDLE_IMAGE    ?= ghcr.io/alx-ke/nairobi-mysql-operator-bundle:v$(VERSION)
 CATALOG_IMAGE   ?= ghcr.io/alx-ke/nairobi-mysql-operator-catalog:latest
 SCORECARD_IMAGE ?= ghcr.io/alx-ke/nairobi-mysql-operator-scorecard:v$(VERSION)
-REPLACES ?=
+REPLACES ?= $(shell sed -n '/name: nairobi-mysql-operator\.v$(VERSION)$$/ { n; s/^ *replaces: nairobi-mysql-operator\.v//p }' catalog/template.yaml)
 PLATFORMS ?= linux/amd64,linux/arm64
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
@@ -72,6 +73,7 @@ test: deps test-unit test-envtest test-parts test-lab e2e ## Everything that tes
 .PHONY: generate
 generate: ## Regenerate deep copies, CRDs, RBAC, webhooks, apply configurations, alerts and dashboards from the code.
 	@hack/generate.sh
+	@hack/version.sh "$(VERSION)"
 
 .PHONY: manifests
 manifests: generate ## The same as generate: code and manifests come from one run.
@@ -109,8 +111,8 @@ shellcheck: deps ## shellcheck on every script. What an instance runs is checked
 	@git ls-files -co --exclude-standard -- '*.sh' '.ci/run' ':!internal/bootstrap' | xargs -r shellcheck
 
 .PHONY: verify
-verify: ## Fail when generated files are not what the code says (code, CRDs, RBAC, webhooks, alerts, bundle, catalog), or the CRDs break the last release's objects.
-	@hack/verify.sh
+verify: ## Fail when generated files are not what the code says (code, CRDs, RBAC, webhooks, alerts, bundle, catalog), a released bundle changed, or the CRDs break the last release's objects.
+	@hack/verify.sh "$(VERSION)"
 
 .PHONY: released-crds
 released-crds: ## Make the CRDs and samples of the tree those of the last release, which verify compares with. A part of releasing.
@@ -271,7 +273,7 @@ lab-test: deps ## The lab leaves the machine as it was, however it ends (no lab 
 ##@ OLM
 
 .PHONY: bundle
-bundle: generate ## Write bundle/ and bundle.Dockerfile from config/ and the CRDs. REPLACES=x.y.z is the version before.
+bundle: generate ## Write bundle/ and bundle.Dockerfile from config/ and the CRDs. The version before is that of the catalog's template.
 	@hack/bundle.sh . "$(VERSION)" "$(PUBLISHED_IMAGE)" "$(REPLACES)"
 
 .PHONY: bundle-validate
@@ -318,6 +320,15 @@ scorecard-image: ## Build the image of our own scorecard tests. PUSH=--push publ
 	docker buildx build --platform $(PLATFORMS) --file test/scorecard/Dockerfile --tag $(SCORECARD_IMAGE) $(PUSH) .
 
 ##@ Release and installation
+
+.PHONY: version
+version: ## Print the version of the tree.
+	@echo "$(VERSION)"
+
+.PHONY: next-release
+next-release: ## Make the tree that of the release after this one: NEXT=x.y.z. The catalog keeps the bundle of this one as it is.
+	@hack/release.sh "$(VERSION)" "$(NEXT)"
+	@$(MAKE) bundle catalog
 
 .PHONY: operatorhub
 operatorhub: ## Lay bundle/ out as a pull request to OperatorHub's repositories: dist/operatorhub. Its image must go by a digest.

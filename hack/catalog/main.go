@@ -1,8 +1,9 @@
 // Command catalog renders a file-based catalog from a template of opm's schema olm.template.basic. It differs from
-// `opm alpha render-template basic` in one thing: a bundle that is not published yet is taken from a folder, so that a
-// catalog can be made, and checked, before its newest bundle is in any registry.
+// `opm alpha render-template basic` in two things: a bundle that is not published yet is taken from a folder, so that a
+// catalog can be made, and checked, before its newest bundle is in any registry; and a bundle that an earlier catalog has
+// is taken from there, because what is released does not change.
 //
-//	catalog -opm PATH -template catalog/template.yaml [-icon FILE] IMAGE=FOLDER... > catalog.yaml
+//	catalog -opm PATH -template catalog/template.yaml [-icon FILE] [-kept CATALOG] IMAGE=FOLDER... > catalog.yaml
 package main
 
 import (
@@ -26,6 +27,8 @@ import (
 type options struct {
 	// opm is the program, template the file, icon an SVG for the package.
 	opm, template, icon string
+	// kept are the bundles of the earlier catalog, rendered, by their images.
+	kept map[string][]byte
 	// local are the folders of bundles by the names that their images will have.
 	local map[string]string
 }
@@ -35,6 +38,7 @@ func main() {
 	flag.StringVar(&o.opm, "opm", "opm", "The opm program.")
 	flag.StringVar(&o.template, "template", "catalog/template.yaml", "The template.")
 	flag.StringVar(&o.icon, "icon", "config/manifests/icon.svg", "The package's icon.")
+	kept := flag.String("kept", "", "An earlier catalog, which need not exist.")
 	flag.Parse()
 	o.local = map[string]string{}
 	for _, argument := range flag.Args() {
@@ -42,7 +46,10 @@ func main() {
 		o.local[image] = folder
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := o.render(ctx, os.Stdout)
+	var err error
+	if o.kept, err = bundlesOf(*kept); err == nil {
+		err = o.render(ctx, os.Stdout)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "catalog:", err)
@@ -52,6 +59,28 @@ func main() {
 
 // blob is one entry of a template or a catalog.
 type blob = map[string]any
+
+// bundlesOf returns the bundles of a catalog's file by their images, as they stand there. Without the file there are none.
+func bundlesOf(file string) (map[string][]byte, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the file that the Makefile names
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the earlier catalog: %w", err)
+	}
+	bundles := map[string][]byte{}
+	for _, document := range strings.Split("\n"+string(text), "\n---\n") {
+		var entry struct{ Schema, Image string }
+		if err := yaml.Unmarshal([]byte(document), &entry); err != nil {
+			return nil, fmt.Errorf("read the earlier catalog: %w", err)
+		}
+		if entry.Schema == "olm.bundle" {
+			bundles[entry.Image] = []byte(strings.TrimSuffix(document, "\n") + "\n")
+		}
+	}
+	return bundles, nil
+}
 
 func (o options) render(ctx context.Context, out io.Writer) error {
 	text, err := os.ReadFile(o.template)
@@ -94,6 +123,9 @@ func (o options) entry(ctx context.Context, entry blob) ([]byte, error) {
 		image, _ := entry["image"].(string)
 		if folder, ok := o.local[image]; ok {
 			return o.opmRender(ctx, folder, "--alpha-image-ref-template", image)
+		}
+		if rendered, ok := o.kept[image]; ok {
+			return rendered, nil
 		}
 		return o.opmRender(ctx, image)
 	case "olm.package":

@@ -30,9 +30,6 @@ import (
 )
 
 const (
-	// first is the release in the tree, the others are made of the same tree for the tests.
-	first, second, third = "0.1.0", "0.2.0", "0.3.0"
-
 	// installLimit bounds what OLM needs to install or replace an operator: it waits for pods, jobs and back-offs.
 	installLimit = 5 * time.Minute
 	// readyLimit bounds a cluster's way to Ready, changeLimit a change to it.
@@ -41,6 +38,9 @@ const (
 
 // What the scenarios share.
 var (
+	// first is the version of the tree, the others are those after it. All three are made of the same tree.
+	first, second, third string
+
 	lab     *deploy.Lab
 	manager *olm.OLM
 	// bundles are the folders of the releases' bundles, images the operator's image in each.
@@ -84,6 +84,9 @@ func setUp(ctx context.Context, work string) (err error) {
 	if manager, err = olm.Install(ctx, lab); err != nil {
 		return err
 	}
+	if err := nameReleases(ctx); err != nil {
+		return err
+	}
 	if err := makeReleases(ctx, work); err != nil {
 		return err
 	}
@@ -95,13 +98,28 @@ func setUp(ctx context.Context, work string) (err error) {
 	return group.Wait()
 }
 
-// makeReleases makes the bundles and the images that they name: the first is the one that is committed, which goes by
-// its tag; the others go by their digests, as published ones do.
+// nameReleases finds the version of the tree, and the minor versions after it.
+func nameReleases(ctx context.Context) (err error) {
+	if first, err = olm.TreeVersion(ctx, lab.Root); err != nil {
+		return err
+	}
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(first, "%d.%d.%d", &major, &minor, &patch); err != nil {
+		return fmt.Errorf("read the version %q: %w", first, err)
+	}
+	second, third = fmt.Sprintf("%d.%d.0", major, minor+1), fmt.Sprintf("%d.%d.0", major, minor+2)
+	return nil
+}
+
+// makeReleases makes the bundles and the images that they name. The first is the one that is committed, but that it goes by its image's
+// tag also when the committed one names a published digest, and replaces nothing; the others go by their digests, as published ones do.
 func makeReleases(ctx context.Context, work string) (err error) {
 	if images[first], _, err = lab.PushOperatorRelease(ctx, first); err != nil {
 		return err
 	}
-	bundles[first] = filepath.Join(lab.Root, "bundle")
+	if bundles[first], err = manager.MakeBundle(ctx, filepath.Join(work, first), first, images[first], ""); err != nil {
+		return err
+	}
 	replaces := first
 	for _, version := range []string{second, third} {
 		if _, images[version], err = lab.PushOperatorRelease(ctx, version); err != nil {

@@ -22,7 +22,8 @@ const (
 	// UnpackImage stands in for scorecard's own images that unpack the bundle: busybox as a user that is not root.
 	UnpackImage        = "quay.io/operator-framework/scorecard-untar:lab"
 	scorecardTestImage = "quay.io/operator-framework/scorecard-test:v1.42.2"
-	scorecardImage     = "ghcr.io/alx-ke/nairobi-mysql-operator-scorecard:v0.1.0"
+	// scorecardImage has the version of the tree as its tag.
+	scorecardImage = "ghcr.io/alx-ke/nairobi-mysql-operator-scorecard:v"
 
 	// imageUser is who runs what needs no root; operator-framework's own images have it too.
 	imageUser = "1001"
@@ -85,6 +86,11 @@ func (o *OLM) programs(ctx context.Context, programs ...program) (image.Tree, er
 
 // pushScorecard pushes the image of test/scorecard/Dockerfile under the name that the bundle in the tree says.
 func (o *OLM) pushScorecard(ctx context.Context) error {
+	version, err := TreeVersion(ctx, o.Root)
+	if err != nil {
+		return err
+	}
+	ref := scorecardImage + version
 	dir, err := os.MkdirTemp("", "nairobi-scorecard-")
 	if err != nil {
 		return err
@@ -99,9 +105,9 @@ func (o *OLM) pushScorecard(ctx context.Context) error {
 	made, err := image.Make(image.Tree{"bin/scorecard": {From: binary, Mode: 0o755}},
 		image.Config{User: "65532:65532", Entrypoint: []string{"/bin/scorecard"}})
 	if err != nil {
-		return fmt.Errorf("make image %s: %w", scorecardImage, err)
+		return fmt.Errorf("make image %s: %w", ref, err)
 	}
-	return kube.PushImage(ctx, scorecardImage, made)
+	return kube.PushImage(ctx, ref, made)
 }
 
 // PushBundle makes the image of bundle.Dockerfile of a bundle's folder. Its labels are the bundle's annotations.

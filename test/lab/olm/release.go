@@ -22,6 +22,17 @@ func BundleImage(version string) string {
 	return "ghcr.io/alx-ke/nairobi-mysql-operator-bundle:v" + version
 }
 
+// TreeVersion returns the version that the Makefile below root says.
+func TreeVersion(ctx context.Context, root string) (string, error) {
+	cmd := exec.CommandContext(ctx, "make", "--silent", "version")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("make version: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // CSVName is the name of a release's ClusterServiceVersion.
 func CSVName(version string) string { return Package + ".v" + version }
 

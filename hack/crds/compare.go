@@ -19,9 +19,7 @@ func Breaking(old, now *apiextensionsv1.CustomResourceDefinition) []string {
 	if old.Spec.Scope != now.Spec.Scope {
 		found = append(found, fmt.Sprintf("the scope was %s and is %s", old.Spec.Scope, now.Spec.Scope))
 	}
-	if old.Spec.Names.Kind != now.Spec.Names.Kind || old.Spec.Names.Plural != now.Spec.Names.Plural {
-		found = append(found, "it has another name")
-	}
+	found = append(found, names(old.Spec.Names, now.Spec.Names)...)
 	for _, version := range old.Spec.Versions {
 		at := slices.IndexFunc(now.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version.Name })
 		if at < 0 || version.Served && !now.Spec.Versions[at].Served {
@@ -29,8 +27,40 @@ func Breaking(old, now *apiextensionsv1.CustomResourceDefinition) []string {
 			continue
 		}
 		c := comparison{}
+		c.subresources(version.Name, version.Subresources, now.Spec.Versions[at].Subresources)
 		c.schema(version.Name, *version.Schema.OpenAPIV3Schema, *now.Spec.Versions[at].Schema.OpenAPIV3Schema)
 		found = append(found, c...)
+	}
+	// Another stored version is one that the last release served, so that there is a way back to that release.
+	for _, version := range now.Spec.Versions {
+		if version.Storage && !slices.ContainsFunc(old.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name == version.Name && v.Served
+		}) {
+			found = append(found, fmt.Sprintf("objects are stored as version %s, which the last release does not serve", version.Name))
+		}
+	}
+	return found
+}
+
+// names lists the names of a CRD that clients use and that it no longer has. A further short name or category breaks nothing.
+func names(old, now apiextensionsv1.CustomResourceDefinitionNames) []string {
+	var found []string
+	for _, name := range []struct{ what, was, is string }{
+		{"kind", old.Kind, now.Kind}, {"kind of lists", old.ListKind, now.ListKind}, {"plural", old.Plural, now.Plural}, {"singular", old.Singular, now.Singular},
+	} {
+		if name.was != name.is {
+			found = append(found, fmt.Sprintf("the %s was %s and is %s", name.what, name.was, name.is))
+		}
+	}
+	for _, short := range old.ShortNames {
+		if !slices.Contains(now.ShortNames, short) {
+			found = append(found, fmt.Sprintf("the short name %s is gone", short))
+		}
+	}
+	for _, category := range old.Categories {
+		if !slices.Contains(now.Categories, category) {
+			found = append(found, fmt.Sprintf("it is no longer in the category %s", category))
+		}
 	}
 	return found
 }
@@ -75,6 +105,29 @@ type comparison []string
 
 func (c *comparison) add(path, format string, a ...any) {
 	*c = append(*c, path+": "+fmt.Sprintf(format, a...))
+}
+
+// subresources compares what is written apart from the object, and by which fields it is scaled. A status that was none before breaks
+// clients as one that is gone does: what they write into it through the other endpoint is dropped.
+func (c *comparison) subresources(path string, old, now *apiextensionsv1.CustomResourceSubresources) {
+	was, is := ptr.Deref(old, apiextensionsv1.CustomResourceSubresources{}), ptr.Deref(now, apiextensionsv1.CustomResourceSubresources{})
+	if (was.Status == nil) != (is.Status == nil) {
+		c.add(path, "the subresource status was %s and is %s", thereOrNone(was.Status), thereOrNone(is.Status))
+	}
+	switch {
+	case was.Scale == nil:
+	case is.Scale == nil:
+		c.add(path, "the subresource scale is gone")
+	case !equality.Semantic.DeepEqual(was.Scale, is.Scale):
+		c.add(path, "the subresource scale stands for other fields")
+	}
+}
+
+func thereOrNone(status *apiextensionsv1.CustomResourceSubresourceStatus) string {
+	if status == nil {
+		return "none"
+	}
+	return "there"
 }
 
 // schema compares a schema and all that is in it.
@@ -130,6 +183,12 @@ func (c *comparison) values(path string, old, now apiextensionsv1.JSONSchemaProp
 	}
 	if now.UniqueItems && !old.UniqueItems || ptr.Deref(old.XListType, "atomic") != ptr.Deref(now.XListType, "atomic") {
 		c.add(path, "the type of the list is another")
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(old.XListMapKeys)), slices.Sorted(slices.Values(now.XListMapKeys))) {
+		c.add(path, "the keys of the list were %v and are %v", old.XListMapKeys, now.XListMapKeys)
+	}
+	if ptr.Deref(old.XMapType, "granular") != ptr.Deref(now.XMapType, "granular") {
+		c.add(path, "the type of the map is another")
 	}
 }
 

@@ -88,3 +88,71 @@ func TestWhatBreaksIsFound(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatBreaksBesideTheSchemaIsFound changes what a CRD says of itself and of its lists.
+func TestWhatBreaksBesideTheSchemaIsFound(t *testing.T) {
+	type (
+		spec    = apiextensionsv1.CustomResourceDefinitionSpec
+		version = apiextensionsv1.CustomResourceDefinitionVersion
+		schema  = apiextensionsv1.JSONSchemaProps
+	)
+	conditions := func(s *spec, change func(*schema)) {
+		status := s.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+		list := status.Properties["conditions"]
+		change(&list)
+		status.Properties["conditions"] = list
+	}
+	subresources := func(change func(*apiextensionsv1.CustomResourceSubresources)) func(*spec) {
+		return func(s *spec) { change(s.Versions[0].Subresources) }
+	}
+	for what, row := range map[string]struct {
+		change func(*spec)
+		says   string
+	}{
+		"nothing":              {func(*spec) {}, ""},
+		"another scope":        {func(s *spec) { s.Scope = apiextensionsv1.ClusterScoped }, "the scope was Namespaced and is Cluster"},
+		"another kind":         {func(s *spec) { s.Names.Kind = "Other" }, "the kind was MySQLCluster and is Other"},
+		"another kind of list": {func(s *spec) { s.Names.ListKind = "Others" }, "the kind of lists was MySQLClusterList and is Others"},
+		"another plural":       {func(s *spec) { s.Names.Plural = "others" }, "the plural was mysqlclusters and is others"},
+		"another singular":     {func(s *spec) { s.Names.Singular = "other" }, "the singular was mysqlcluster and is other"},
+		"a short name is gone": {func(s *spec) { s.Names.ShortNames = nil }, "the short name nmysql is gone"},
+		"a further short name": {func(s *spec) { s.Names.ShortNames = append(s.Names.ShortNames, "other") }, ""},
+		"a category is gone":   {func(s *spec) { s.Names.Categories = nil }, "it is no longer in the category kept"},
+		"a further category":   {func(s *spec) { s.Names.Categories = append(s.Names.Categories, "other") }, ""},
+		"a version is gone":    {func(s *spec) { s.Versions[0].Name = "v1" }, "version v1alpha1 is no longer served"},
+		"no longer served":     {func(s *spec) { s.Versions[0].Served = false }, "version v1alpha1 is no longer served"},
+		"another stored version": {func(s *spec) {
+			s.Versions = append(s.Versions, version{Name: "v1", Served: true, Storage: true, Schema: s.Versions[0].Schema})
+			s.Versions[0].Storage = false
+		}, "objects are stored as version v1, which the last release does not serve"},
+		"a further version": {func(s *spec) {
+			s.Versions = append(s.Versions, version{Name: "v1", Served: true, Schema: s.Versions[0].Schema})
+		}, ""},
+		"no status": {subresources(func(s *apiextensionsv1.CustomResourceSubresources) { s.Status = nil }), "v1alpha1: the subresource status was there and is none"},
+		"no scale":  {subresources(func(s *apiextensionsv1.CustomResourceSubresources) { s.Scale = nil }), "v1alpha1: the subresource scale is gone"},
+		"another scale": {subresources(func(s *apiextensionsv1.CustomResourceSubresources) { s.Scale.SpecReplicasPath = ".spec.other" }),
+			"v1alpha1: the subresource scale stands for other fields"},
+		"another type of list": {func(s *spec) { conditions(s, func(l *schema) { l.XListType = ptr.To("atomic") }) },
+			"v1alpha1.status.conditions: the type of the list is another"},
+		"other keys of a list": {func(s *spec) { conditions(s, func(l *schema) { l.XListMapKeys = []string{"type", "reason"} }) },
+			"v1alpha1.status.conditions: the keys of the list were [type] and are [type reason]"},
+		"an atomic map": {func(s *spec) { conditions(s, func(l *schema) { l.Items.Schema.XMapType = ptr.To("atomic") }) },
+			"v1alpha1.status.conditions[]: the type of the map is another"},
+	} {
+		all, err := read(bases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := all[name]
+		old.Spec.Names.Categories = append(old.Spec.Names.Categories, "kept")
+		if old.Spec.Versions[0].Subresources.Scale == nil {
+			old.Spec.Versions[0].Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"}
+		}
+		now := old.DeepCopy()
+		row.change(&now.Spec)
+		found := Breaking(old, now)
+		if said := strings.Join(found, "; "); row.says == "" && said != "" || !strings.Contains(said, row.says) {
+			t.Errorf("%s: it says %q, want %q", what, said, row.says)
+		}
+	}
+}

@@ -313,15 +313,24 @@ func TestReleasedIsNotBelievedOfOneWithCredentials(t *testing.T) {
 	w.nothing(0)
 }
 
-// TestReleasedOfAnotherClusterIsNotBelieved: the annotation came with a manifest that was read from a cluster which was going. Its own
-// Secret is not there: what it has in EC2 is left to nobody.
+// TestReleasedOfAnotherClusterIsNotBelieved: the annotation came with a manifest that was read from a cluster which was going, or from a
+// release that wrote true. Its own Secret is not there: what it has in EC2 is left to nobody, and the status names both ways out.
 func TestReleasedOfAnotherClusterIsNotBelieved(t *testing.T) {
-	t.Parallel()
+	for _, value := range []string{"7d1c3e4f-0123-4567-89ab-0123456789ab", "true"} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			releasedIsNotBelieved(t, value)
+		})
+	}
+}
+
+func releasedIsNotBelieved(t *testing.T, value string) {
+	t.Helper()
 	w := newHolder(t)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	w.change(func(c *v1alpha1.MySQLCluster) {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationReleased, "7d1c3e4f-0123-4567-89ab-0123456789ab")
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationReleased, value)
 		c.Spec.AWS.CredentialsSecretRef.Name = "missing"
 	})
 	must(t, w.client.Delete(t.Context(), w.cluster))
@@ -331,6 +340,11 @@ func TestReleasedOfAnotherClusterIsNotBelieved(t *testing.T) {
 	}
 	if w.gone() {
 		t.Error("the cluster is gone, and its instances run on")
+	}
+	for _, way := range []string{"Secret missing", "Create it again", v1alpha1.AnnotationAbandonCloudResources + "=true"} {
+		if ready := w.condition(v1alpha1.ConditionReady); !strings.Contains(ready, way) {
+			t.Errorf("Ready is %q, which does not say %q", ready, way)
+		}
 	}
 	w.secret("missing", homeKeys())
 	w.drive(o, patience, w.gone)

@@ -181,8 +181,12 @@ func (r *Access) credentials(ctx context.Context, s *pass.Pass, name string) (*a
 	var secret corev1.Secret
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
-		return nil, &engine.Problem{Reason: v1alpha1.ReasonCredentialsMissing, After: engine.AfterWaiting,
-			Message: fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, task.KeyAccessKeyID, task.KeySecretAccessKey)}
+		message := fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, task.KeyAccessKeyID, task.KeySecretAccessKey)
+		if s.Deleting() {
+			message += fmt.Sprintf(": nobody else can see what the cluster still has in EC2. Create it again and the deletion goes on; "+
+				"if that is impossible, annotation %s=true ends it within minutes, and leaves there what is left", v1alpha1.AnnotationAbandonCloudResources)
+		}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonCredentialsMissing, After: engine.AfterWaiting, Message: message}
 	}
 	if err != nil {
 		return nil, pass.AsProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))

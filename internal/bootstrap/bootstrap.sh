@@ -591,12 +591,12 @@ cleanse() {
 		--skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors | sed "$names")"
 }
 
-# redo keeps the redo log to a quarter of the file system. mysqld works its size out from the processors alone: half a GiB for each, at
+# redo keeps the redo log to a quarter of the file system. mysqld works its size out from the processors alone: a GiB for two, at
 # most 16 GiB. What a user sets counts before it, innodb_log_file_size too, which MySQL 8.4 still has.
 redo() {
 	local most size
-	most=$(nproc)
-	most=$((most < 32 ? most * 512 : 16384))
+	most=$(($(nproc) / 2))
+	most=$((most < 16 ? most * 1024 : 16384))
 	size=$(($(stat -f -c '%b * %S' "$root") / 4194304))
 	if [ "$size" -lt "$most" ] && ! grep -qs innodb_log_file_size "$conf/launch.cnf" "$data/mysqld-auto.cnf"; then
 		printf '[mysqld]\ninnodb_redo_log_capacity=%sM\n' "$((size > 8 ? size : 8))"

@@ -670,7 +670,8 @@ func TestRedoLogIsMeasuredByTheVolume(t *testing.T) {
 		"two processors, a small volume":      {processors: 2, blocks: 2 * gib, want: "512M"},
 		"many processors, a small volume":     {processors: 96, blocks: 20 * gib, want: "5120M"},
 		"many processors, a large volume":     {processors: 96, blocks: 64 * gib},
-		"the least that mysqld takes":         {processors: 1, blocks: gib / 64, want: "8M"},
+		"the least that mysqld takes":         {processors: 2, blocks: gib / 64, want: "8M"},
+		"one processor: mysqld takes 8 MiB":   {processors: 1, blocks: 20 * gib / 64},
 		"the size of a log file of MySQL 8.4": {processors: 96, blocks: 20 * gib, set: "innodb_log_file_size"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -535,8 +535,8 @@ env -u NOTIFY_SOCKET "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" --in
 }
 redo() {
 local most size
-most=$(nproc)
-most=$((most < 32 ? most * 512 : 16384))
+most=$(($(nproc) / 2))
+most=$((most < 16 ? most * 1024 : 16384))
 size=$(($(stat -f -c '%b * %S' "$root") / 4194304))
 if [ "$size" -lt "$most" ] && ! grep -qs innodb_log_file_size "$conf/launch.cnf" "$data/mysqld-auto.cnf"; then
 printf '[mysqld]\ninnodb_redo_log_capacity=%sM\n' "$((size > 8 ? size : 8))"

@@ -172,9 +172,9 @@ const metalPowerUp = 20 * time.Minute
 
 // sincePowerUp returns for how long an instance's operating system has been able to boot, negative while it is not yet. What is expected of an
 // instance some time after its launch is counted from then.
-func (in *Instance) sincePowerUp(now time.Time) time.Duration {
-	launched := now.Sub(in.LaunchTime)
-	if in.BareMetal {
+func (i *Instance) sincePowerUp(now time.Time) time.Duration {
+	launched := now.Sub(i.LaunchTime)
+	if i.BareMetal {
 		return launched - metalPowerUp
 	}
 	return launched

@@ -20,6 +20,7 @@ func Breaking(old, now *apiextensionsv1.CustomResourceDefinition) []string {
 		found = append(found, fmt.Sprintf("the scope was %s and is %s", old.Spec.Scope, now.Spec.Scope))
 	}
 	found = append(found, names(old.Spec.Names, now.Spec.Names)...)
+	found = append(found, storage(old, now)...)
 	for _, version := range old.Spec.Versions {
 		at := slices.IndexFunc(now.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version.Name })
 		if at < 0 || version.Served && !now.Spec.Versions[at].Served {
@@ -27,42 +28,44 @@ func Breaking(old, now *apiextensionsv1.CustomResourceDefinition) []string {
 			continue
 		}
 		c := comparison{}
-		c.subresources(version.Name, version.Subresources, now.Spec.Versions[at].Subresources)
+		c.endpoints(version.Name, version, now.Spec.Versions[at])
 		c.schema(version.Name, *version.Schema.OpenAPIV3Schema, *now.Spec.Versions[at].Schema.OpenAPIV3Schema)
 		found = append(found, c...)
 	}
-	// Another stored version is one that the last release served, so that there is a way back to that release.
-	for _, version := range now.Spec.Versions {
-		if version.Storage && !slices.ContainsFunc(old.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name == version.Name && v.Served
-		}) {
-			found = append(found, fmt.Sprintf("objects are stored as version %s, which the last release does not serve", version.Name))
+	return found
+}
+
+// names compares what clients and people call the kind.
+func names(old, now apiextensionsv1.CustomResourceDefinitionNames) (found []string) {
+	for _, name := range []struct{ what, old, now string }{
+		{"kind", old.Kind, now.Kind}, {"kind of lists", old.ListKind, now.ListKind}, {"plural", old.Plural, now.Plural}, {"singular", old.Singular, now.Singular},
+	} {
+		if name.old != name.now {
+			found = append(found, fmt.Sprintf("the %s was %s and is %s", name.what, name.old, name.now))
+		}
+	}
+	for _, name := range old.ShortNames {
+		if !slices.Contains(now.ShortNames, name) {
+			found = append(found, fmt.Sprintf("the short name %s is gone", name))
+		}
+	}
+	for _, name := range old.Categories {
+		if !slices.Contains(now.Categories, name) {
+			found = append(found, fmt.Sprintf("it is no longer in the category %s", name))
 		}
 	}
 	return found
 }
 
-// names lists the names of a CRD that clients use and that it no longer has. A further short name or category breaks nothing.
-func names(old, now apiextensionsv1.CustomResourceDefinitionNames) []string {
-	var found []string
-	for _, name := range []struct{ what, was, is string }{
-		{"kind", old.Kind, now.Kind}, {"kind of lists", old.ListKind, now.ListKind}, {"plural", old.Plural, now.Plural}, {"singular", old.Singular, now.Singular},
-	} {
-		if name.was != name.is {
-			found = append(found, fmt.Sprintf("the %s was %s and is %s", name.what, name.was, name.is))
+// storage finds a version in which objects are stored and which the release did not have: there is no way back to it then.
+func storage(old, now *apiextensionsv1.CustomResourceDefinition) []string {
+	for _, version := range now.Spec.Versions {
+		known := slices.ContainsFunc(old.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version.Name })
+		if version.Storage && !known {
+			return []string{fmt.Sprintf("objects are stored as %s, which the release does not have", version.Name)}
 		}
 	}
-	for _, short := range old.ShortNames {
-		if !slices.Contains(now.ShortNames, short) {
-			found = append(found, fmt.Sprintf("the short name %s is gone", short))
-		}
-	}
-	for _, category := range old.Categories {
-		if !slices.Contains(now.Categories, category) {
-			found = append(found, fmt.Sprintf("it is no longer in the category %s", category))
-		}
-	}
-	return found
+	return nil
 }
 
 // ChangedRules lists the fields of which the rules in CEL are others than before. OLM v1 refuses an upgrade with such a change, whatever it
@@ -107,27 +110,21 @@ func (c *comparison) add(path, format string, a ...any) {
 	*c = append(*c, path+": "+fmt.Sprintf(format, a...))
 }
 
-// subresources compares what is written apart from the object, and by which fields it is scaled. A status that was none before breaks
-// clients as one that is gone does: what they write into it through the other endpoint is dropped.
-func (c *comparison) subresources(path string, old, now *apiextensionsv1.CustomResourceSubresources) {
-	was, is := ptr.Deref(old, apiextensionsv1.CustomResourceSubresources{}), ptr.Deref(now, apiextensionsv1.CustomResourceSubresources{})
-	if (was.Status == nil) != (is.Status == nil) {
-		c.add(path, "the subresource status was %s and is %s", thereOrNone(was.Status), thereOrNone(is.Status))
+// endpoints compares through what clients read and write besides the object itself, and by which fields they select. Printed columns may
+// change.
+func (c *comparison) endpoints(path string, old, now apiextensionsv1.CustomResourceDefinitionVersion) {
+	before, after := ptr.Deref(old.Subresources, apiextensionsv1.CustomResourceSubresources{}), ptr.Deref(now.Subresources, apiextensionsv1.CustomResourceSubresources{})
+	if (before.Status == nil) != (after.Status == nil) {
+		c.add(path, "the status was written through an endpoint of its own: %t, and is: %t", before.Status != nil, after.Status != nil)
 	}
-	switch {
-	case was.Scale == nil:
-	case is.Scale == nil:
-		c.add(path, "the subresource scale is gone")
-	case !equality.Semantic.DeepEqual(was.Scale, is.Scale):
-		c.add(path, "the subresource scale stands for other fields")
+	if before.Scale != nil && !equality.Semantic.DeepEqual(before.Scale, after.Scale) {
+		c.add(path, "what is read and written through scale is another")
 	}
-}
-
-func thereOrNone(status *apiextensionsv1.CustomResourceSubresourceStatus) string {
-	if status == nil {
-		return "none"
+	for _, field := range old.SelectableFields {
+		if !slices.Contains(now.SelectableFields, field) {
+			c.add(path, "nobody can select by %s any more", field.JSONPath)
+		}
 	}
-	return "there"
 }
 
 // schema compares a schema and all that is in it.
@@ -143,6 +140,15 @@ func (c *comparison) schema(path string, old, now apiextensionsv1.JSONSchemaProp
 	}
 	if ptr.Deref(old.XPreserveUnknownFields, false) && !ptr.Deref(now.XPreserveUnknownFields, false) {
 		c.add(path, "unknown fields are no longer kept")
+	}
+	if old.XIntOrString && !now.XIntOrString {
+		c.add(path, "it may no longer be a number or a text")
+	}
+	if ptr.Deref(old.XMapType, "granular") != ptr.Deref(now.XMapType, "granular") {
+		c.add(path, "the type of the map is another: whose fields are whose changes")
+	}
+	if old.AdditionalProperties != nil && now.AdditionalProperties == nil && !ptr.Deref(now.XPreserveUnknownFields, false) {
+		c.add(path, "keys of all kinds are no longer kept")
 	}
 	c.values(path, old, now)
 	c.bounds(path, old, now)
@@ -181,15 +187,23 @@ func (c *comparison) values(path string, old, now apiextensionsv1.JSONSchemaProp
 	if now.Pattern != "" && old.Pattern != now.Pattern {
 		c.add(path, "the pattern was %q and is %q", old.Pattern, now.Pattern)
 	}
+	if junctors := now; len(now.AllOf)+len(now.AnyOf)+len(now.OneOf) > 0 || now.Not != nil {
+		junctors.AllOf, junctors.AnyOf, junctors.OneOf, junctors.Not = old.AllOf, old.AnyOf, old.OneOf, old.Not
+		if !equality.Semantic.DeepEqual(junctors, now) {
+			c.add(path, "allOf, anyOf, oneOf or not is another")
+		}
+	}
+	if !sameKeys(old.XListMapKeys, now.XListMapKeys) {
+		c.add(path, "the keys of the list were %v and are %v", old.XListMapKeys, now.XListMapKeys)
+	}
 	if now.UniqueItems && !old.UniqueItems || ptr.Deref(old.XListType, "atomic") != ptr.Deref(now.XListType, "atomic") {
 		c.add(path, "the type of the list is another")
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(old.XListMapKeys)), slices.Sorted(slices.Values(now.XListMapKeys))) {
-		c.add(path, "the keys of the list were %v and are %v", old.XListMapKeys, now.XListMapKeys)
-	}
-	if ptr.Deref(old.XMapType, "granular") != ptr.Deref(now.XMapType, "granular") {
-		c.add(path, "the type of the map is another")
-	}
+}
+
+// sameKeys: their order has no meaning.
+func sameKeys(old, now []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(now)))
 }
 
 // bounds compares the least and the most of numbers and lengths.
@@ -202,6 +216,12 @@ func (c *comparison) bounds(path string, old, now apiextensionsv1.JSONSchemaProp
 	most(c, path, "maxLength", old.MaxLength, now.MaxLength)
 	most(c, path, "maxItems", old.MaxItems, now.MaxItems)
 	most(c, path, "maxProperties", old.MaxProperties, now.MaxProperties)
+	if now.ExclusiveMinimum && !old.ExclusiveMinimum || now.ExclusiveMaximum && !old.ExclusiveMaximum {
+		c.add(path, "a bound itself is no longer accepted")
+	}
+	if now.MultipleOf != nil && !equality.Semantic.DeepEqual(old.MultipleOf, now.MultipleOf) {
+		c.add(path, "multipleOf was %s and is %v", orNone(old.MultipleOf), *now.MultipleOf)
+	}
 }
 
 func least[T cmp.Ordered](c *comparison, path, bound string, old, now *T) {

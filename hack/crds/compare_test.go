@@ -89,70 +89,109 @@ func TestWhatBreaksIsFound(t *testing.T) {
 	}
 }
 
-// TestWhatBreaksBesideTheSchemaIsFound changes what a CRD says of itself and of its lists.
-func TestWhatBreaksBesideTheSchemaIsFound(t *testing.T) {
+// TestWhatBreaksWithoutAFieldIsFound changes a small CRD in what is no field of its schema, and how its fields are written.
+func TestWhatBreaksWithoutAFieldIsFound(t *testing.T) {
 	type (
-		spec    = apiextensionsv1.CustomResourceDefinitionSpec
-		version = apiextensionsv1.CustomResourceDefinitionVersion
-		schema  = apiextensionsv1.JSONSchemaProps
+		definition = apiextensionsv1.CustomResourceDefinition
+		schema     = apiextensionsv1.JSONSchemaProps
+		version    = apiextensionsv1.CustomResourceDefinitionVersion
 	)
-	conditions := func(s *spec, change func(*schema)) {
-		status := s.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
-		list := status.Properties["conditions"]
-		change(&list)
-		status.Properties["conditions"] = list
+	var crd definition
+	if err := yaml.UnmarshalStrict([]byte(small), &crd); err != nil {
+		t.Fatal(err)
 	}
-	subresources := func(change func(*apiextensionsv1.CustomResourceSubresources)) func(*spec) {
-		return func(s *spec) { change(s.Versions[0].Subresources) }
+	first := func(c *definition) *version { return &c.Spec.Versions[0] }
+	within := func(name string, change func(*schema)) func(*definition) {
+		return func(c *definition) {
+			properties := first(c).Schema.OpenAPIV3Schema.Properties
+			part := properties[name]
+			change(&part)
+			properties[name] = part
+		}
 	}
 	for what, row := range map[string]struct {
-		change func(*spec)
+		change func(*definition)
 		says   string
 	}{
-		"nothing":              {func(*spec) {}, ""},
-		"another scope":        {func(s *spec) { s.Scope = apiextensionsv1.ClusterScoped }, "the scope was Namespaced and is Cluster"},
-		"another kind":         {func(s *spec) { s.Names.Kind = "Other" }, "the kind was MySQLCluster and is Other"},
-		"another kind of list": {func(s *spec) { s.Names.ListKind = "Others" }, "the kind of lists was MySQLClusterList and is Others"},
-		"another plural":       {func(s *spec) { s.Names.Plural = "others" }, "the plural was mysqlclusters and is others"},
-		"another singular":     {func(s *spec) { s.Names.Singular = "other" }, "the singular was mysqlcluster and is other"},
-		"a short name is gone": {func(s *spec) { s.Names.ShortNames = nil }, "the short name nmysql is gone"},
-		"a further short name": {func(s *spec) { s.Names.ShortNames = append(s.Names.ShortNames, "other") }, ""},
-		"a category is gone":   {func(s *spec) { s.Names.Categories = nil }, "it is no longer in the category kept"},
-		"a further category":   {func(s *spec) { s.Names.Categories = append(s.Names.Categories, "other") }, ""},
-		"a version is gone":    {func(s *spec) { s.Versions[0].Name = "v1" }, "version v1alpha1 is no longer served"},
-		"no longer served":     {func(s *spec) { s.Versions[0].Served = false }, "version v1alpha1 is no longer served"},
-		"another stored version": {func(s *spec) {
-			s.Versions = append(s.Versions, version{Name: "v1", Served: true, Storage: true, Schema: s.Versions[0].Schema})
-			s.Versions[0].Storage = false
-		}, "objects are stored as version v1, which the last release does not serve"},
-		"a further version": {func(s *spec) {
-			s.Versions = append(s.Versions, version{Name: "v1", Served: true, Schema: s.Versions[0].Schema})
+		"nothing":              {func(*definition) {}, ""},
+		"another scope":        {func(c *definition) { c.Spec.Scope = apiextensionsv1.ClusterScoped }, "the scope was Namespaced and is Cluster"},
+		"another kind":         {func(c *definition) { c.Spec.Names.Kind = "Other" }, "the kind was Thing and is Other"},
+		"another kind of list": {func(c *definition) { c.Spec.Names.ListKind = "Others" }, "the kind of lists was ThingList and is Others"},
+		"another plural":       {func(c *definition) { c.Spec.Names.Plural = "others" }, "the plural was things and is others"},
+		"another singular":     {func(c *definition) { c.Spec.Names.Singular = "other" }, "the singular was thing and is other"},
+		"a short name more":    {func(c *definition) { c.Spec.Names.ShortNames = []string{"new", "th"} }, ""},
+		"a short name less":    {func(c *definition) { c.Spec.Names.ShortNames = nil }, "the short name th is gone"},
+		"a category less":      {func(c *definition) { c.Spec.Names.Categories = nil }, "it is no longer in the category all"},
+		"not served":           {func(c *definition) { first(c).Served = false }, "version v1 is no longer served"},
+		"a version less":       {func(c *definition) { c.Spec.Versions = nil }, "version v1 is no longer served"},
+		"a version more": {func(c *definition) {
+			c.Spec.Versions = append(c.Spec.Versions, *first(c).DeepCopy())
+			c.Spec.Versions[1].Name, c.Spec.Versions[1].Storage = "v2", false
 		}, ""},
-		"no status": {subresources(func(s *apiextensionsv1.CustomResourceSubresources) { s.Status = nil }), "v1alpha1: the subresource status was there and is none"},
-		"no scale":  {subresources(func(s *apiextensionsv1.CustomResourceSubresources) { s.Scale = nil }), "v1alpha1: the subresource scale is gone"},
-		"another scale": {subresources(func(s *apiextensionsv1.CustomResourceSubresources) { s.Scale.SpecReplicasPath = ".spec.other" }),
-			"v1alpha1: the subresource scale stands for other fields"},
-		"another type of list": {func(s *spec) { conditions(s, func(l *schema) { l.XListType = ptr.To("atomic") }) },
-			"v1alpha1.status.conditions: the type of the list is another"},
-		"other keys of a list": {func(s *spec) { conditions(s, func(l *schema) { l.XListMapKeys = []string{"type", "reason"} }) },
-			"v1alpha1.status.conditions: the keys of the list were [type] and are [type reason]"},
-		"an atomic map": {func(s *spec) { conditions(s, func(l *schema) { l.Items.Schema.XMapType = ptr.To("atomic") }) },
-			"v1alpha1.status.conditions[]: the type of the map is another"},
+		"stored as a version more": {func(c *definition) {
+			c.Spec.Versions = append(c.Spec.Versions, *first(c).DeepCopy())
+			c.Spec.Versions[1].Name, first(c).Storage = "v2", false
+		}, "objects are stored as v2, which the release does not have"},
+		"no status":           {func(c *definition) { first(c).Subresources.Status = nil }, "v1: the status was written through an endpoint of its own: true, and is: false"},
+		"no scale":            {func(c *definition) { first(c).Subresources.Scale = nil }, "v1: what is read and written through scale is another"},
+		"no subresource":      {func(c *definition) { first(c).Subresources = nil }, "v1: what is read and written through scale is another"},
+		"other replicas":      {func(c *definition) { first(c).Subresources.Scale.SpecReplicasPath = ".spec.members" }, "through scale is another"},
+		"another selector":    {func(c *definition) { first(c).Subresources.Scale.LabelSelectorPath = nil }, "through scale is another"},
+		"a selectable less":   {func(c *definition) { first(c).SelectableFields = nil }, "v1: nobody can select by .spec.zone any more"},
+		"other columns":       {func(c *definition) { first(c).AdditionalPrinterColumns = nil }, ""},
+		"other keys":          {within("list", func(s *schema) { s.XListMapKeys = []string{"name"} }), "v1.list: the keys of the list were [name port] and are [name]"},
+		"keys in other order": {within("list", func(s *schema) { s.XListMapKeys = []string{"port", "name"} }), ""},
+		"another list":        {within("list", func(s *schema) { s.XListType = nil }), "v1.list: the type of the list is another"},
+		"another map":         {within("map", func(s *schema) { s.XMapType = ptr.To("atomic") }), "v1.map: the type of the map is another"},
+		"no keys": {within("map", func(s *schema) {
+			s.AdditionalProperties, s.Properties = nil, map[string]schema{"one": {Type: "string"}}
+		}), "v1.map: keys of all kinds are no longer kept"},
+		"no text":         {within("either", func(s *schema) { s.XIntOrString = false }), "v1.either: it may no longer be a number or a text"},
+		"one of both":     {within("either", func(s *schema) { s.AnyOf = s.AnyOf[1:] }), "v1.either: allOf, anyOf, oneOf or not is another"},
+		"without anyOf":   {within("either", func(s *schema) { s.AnyOf = nil }), ""},
+		"a condition":     {within("number", func(s *schema) { s.Not = &schema{Minimum: ptr.To(7.0)} }), "v1.number: allOf, anyOf, oneOf or not is another"},
+		"without a bound": {within("number", func(s *schema) { s.ExclusiveMinimum = true }), "v1.number: a bound itself is no longer accepted"},
+		"multiples":       {within("number", func(s *schema) { s.MultipleOf = ptr.To(4.0) }), "v1.number: multipleOf was none and is 4"},
 	} {
-		all, err := read(bases)
-		if err != nil {
-			t.Fatal(err)
-		}
-		old := all[name]
-		old.Spec.Names.Categories = append(old.Spec.Names.Categories, "kept")
-		if old.Spec.Versions[0].Subresources.Scale == nil {
-			old.Spec.Versions[0].Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"}
-		}
-		now := old.DeepCopy()
-		row.change(&now.Spec)
-		found := Breaking(old, now)
-		if said := strings.Join(found, "; "); row.says == "" && said != "" || !strings.Contains(said, row.says) {
-			t.Errorf("%s: it says %q, want %q", what, said, row.says)
+		changed := crd.DeepCopy()
+		row.change(changed)
+		found := Breaking(&crd, changed)
+		if row.says == "" && len(found) > 0 || !strings.Contains(strings.Join(found, "\n"), row.says) {
+			t.Errorf("%s: it says %q, want %q", what, found, row.says)
 		}
 	}
+	bare := crd.DeepCopy()
+	first(bare).Subresources = nil
+	if found := Breaking(bare, &crd); len(found) != 1 || !strings.Contains(found[0], "of its own: false, and is: true") {
+		t.Errorf("a status that clients wrote with the object: %q", found)
+	}
 }
+
+const small = `
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing, shortNames: [th], categories: [all]}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    additionalPrinterColumns: [{name: Zone, type: string, jsonPath: .spec.zone}]
+    selectableFields: [{jsonPath: .spec.zone}]
+    subresources:
+      status: {}
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas, labelSelectorPath: .status.selector}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          list:
+            type: array
+            x-kubernetes-list-type: map
+            x-kubernetes-list-map-keys: [name, port]
+            items: {type: object, properties: {name: {type: string}, port: {type: integer}}}
+          map: {type: object, additionalProperties: {type: string}}
+          either: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}
+          number: {type: integer, minimum: 3}
+`

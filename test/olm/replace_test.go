@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,13 +85,15 @@ func (f footing) same(t *testing.T, now footing) {
 	}
 }
 
-// watcher notes every moment at which a cluster is not Ready.
+// watcher records every moment at which a protected cluster is not Ready, or would be deleted.
 type watcher struct {
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 	mu    sync.Mutex
 	seen  []string
 	looks int
+	// unprotected are the moments at which a deletion would have gone through. While no pod serves the webhook the API server refuses it.
+	unprotected []string
 }
 
 func watch(t *testing.T, key client.ObjectKey) *watcher {
@@ -110,6 +113,18 @@ func watch(t *testing.T, key client.ObjectKey) *watcher {
 			time.Sleep(250 * time.Millisecond)
 		}
 	})
+	// Beside it: a webhook that nobody serves is waited for.
+	w.done.Go(func() {
+		for ctx.Err() == nil {
+			c := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			if lab.Client.Delete(ctx, c, client.DryRunAll) == nil {
+				w.mu.Lock()
+				w.unprotected = append(w.unprotected, time.Now().Format(time.TimeOnly))
+				w.mu.Unlock()
+			}
+			time.Sleep(250 * time.Millisecond)
+		}
+	})
 	return w
 }
 
@@ -120,6 +135,9 @@ func (w *watcher) end(t *testing.T) {
 	w.done.Wait()
 	if len(w.seen) > 0 {
 		t.Errorf("not Ready in %d of %d looks, first %s", len(w.seen), w.looks, w.seen[0])
+	}
+	if len(w.unprotected) > 0 {
+		t.Errorf("the protected cluster could be deleted in %d looks, first at %s", len(w.unprotected), w.unprotected[0])
 	}
 	t.Logf("Ready in %d looks", w.looks-len(w.seen))
 }
@@ -215,6 +233,13 @@ func adopted(t *testing.T, version string) {
 	for _, pod := range pods {
 		if image := pod.Spec.Containers[0].Image; image != images[version] && pod.DeletionTimestamp.IsZero() {
 			t.Errorf("pod %s runs %s", pod.Name, image)
+		}
+	}
+	// What the release before had made under the same names, and OLM collects with it unless the new one owns it by then.
+	for _, manifest := range []string{"nairobi-mysql-controller-manager-metrics-service_v1_service.yaml", "nairobi-mysql-controller-manager_policy_v1_poddisruptionbudget.yaml"} {
+		out, err := lab.Kubectl(t.Context(), "", "get", "--namespace="+subscription.Namespace, "--output=jsonpath={.metadata.deletionTimestamp}", "-f", filepath.Join(bundles[version], "manifests", manifest))
+		if err != nil || strings.TrimSpace(out) != "" {
+			t.Errorf("%s of the bundle is not there, or goes (%s): %v", manifest, out, err)
 		}
 	}
 	var crd apiextensionsv1.CustomResourceDefinition

@@ -119,7 +119,7 @@ func TestAVerificationReports(t *testing.T) {
 			defer s.put(path, whole)
 			verdict := path + "/verification.json"
 			must(t, s.store.Delete(t.Context(), verdict))
-			s.report("b", func(st *v1alpha1.MySQLBackupStatus) { st.Verification, st.VerifiedAt = nil, nil })
+			s.report("b", func(st *v1alpha1.MySQLBackupStatus) { st.BackupFindings = v1alpha1.BackupFindings{} })
 			must(t, kube.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders-verify"}}, client.RawPatch(client.Merge.Type(), []byte(`{"data":null}`))))
 			w := s.pod("orders-verify-1", task.Task{Report: "orders-verify"})
 			w.program, w.workDir = programs, short(t)
@@ -148,8 +148,9 @@ func TestAVerificationReports(t *testing.T) {
 			if (err == nil) != (refuted || row.result == v1alpha1.VerificationPassed) || err == nil && strings.Contains(string(text), `"passed":true`) == refuted {
 				t.Errorf("its folder says %s, %v", text, err)
 			}
-			if s.read("b").Good() != (!refuted) {
-				t.Errorf("whether it is good: %v", !refuted)
+			gone := row.reason == v1alpha1.BackupReasonNotFound
+			if good := s.read("b").Good(); good == (refuted || gone) {
+				t.Errorf("whether it is good: %v", good)
 			}
 			if st := s.read("b").Status; st.Phase != v1alpha1.BackupCompleted || (st.VerifiedAt != nil) != (row.result == v1alpha1.VerificationPassed) {
 				t.Errorf("the status is %+v", st)

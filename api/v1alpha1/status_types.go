@@ -255,8 +255,8 @@ type PromotionStatus struct {
 	// promoted only when it is proven to be 0. Absent when it is not known: with durability Async, and when Uncovered is set.
 	// +optional
 	LostTransactions *int64 `json:"lostTransactions,omitempty"`
-	// Uncovered says since when the old primary may have answered commits without the acknowledgements of voters, and why; or before when, if
-	// nobody observed it until then. What it answered then may be lost.
+	// Uncovered says since when the old primary may have answered commits without the acknowledgements of voters, and why. "Or earlier"
+	// stands there if nobody observed it until then. What it answered may be lost.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Uncovered string `json:"uncovered,omitempty"`

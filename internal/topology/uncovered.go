@@ -19,6 +19,8 @@ type Uncovered struct {
 	Primary string `json:"primary"`
 	// Since is when it was found, in Unix seconds; Cause is what allowed it.
 	Since int64 `json:"since,omitempty"`
+	// Earlier is true when it may have begun before: nobody observed the primary until then, or something else had allowed it.
+	Earlier bool `json:"earlier,omitempty"`
 	Cause
 	// Volatile is true when the primary itself may lose in a loss of power what it answered.
 	Volatile bool `json:"volatile,omitempty"`
@@ -30,7 +32,7 @@ type Uncovered struct {
 type Cause struct {
 	// Kind is what is decided by. Records of older operators have none.
 	Kind CauseKind `json:"cause,omitempty"`
-	// Why is what people are told.
+	// Why is what people read.
 	Why string `json:"why,omitempty"`
 }
 
@@ -57,24 +59,16 @@ var (
 
 func (c Cause) found() bool { return c != Cause{} }
 
-// observable says whether looking at members finds the cause. Of the others the records know when they began.
-func (c Cause) observable() bool {
-	return c.Kind != CauseUnwatched && c.Kind != CauseAsync && c.Kind != CauseAccepted
-}
-
 // longestUncovered is how long status.lastPromotion.uncovered may be, in bytes.
 const longestUncovered = 512
 
-// unobserved is what people are told of a cause that the first look at a primary found.
-const unobserved = "; nobody observed it before"
-
-// String is what people are told. Of a time that nobody observed only the end is known.
+// String is what people read.
 func (u Uncovered) String() string {
-	bound := "since"
-	if u.Kind == CauseUnwatched {
-		bound = "before"
+	since := time.Unix(u.Since, 0).UTC().Format(time.RFC3339)
+	if u.Earlier || u.Kind == CauseUnwatched {
+		since += " or earlier"
 	}
-	return atMost(longestUncovered, fmt.Sprintf("%s %s %s may have answered commits that no voter holds: %s", bound, time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why))
+	return atMost(longestUncovered, fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", since, u.Primary, u.Why))
 }
 
 // atMost cuts a text after a number of bytes.
@@ -181,20 +175,17 @@ func (p *acks) recordRivals() {
 	}
 }
 
-// beginUncovered remembers an uncovered time that is found now: it began then, or at an unknown time where nobody observed the primary before.
-// Of one member's the worst is remembered.
+// beginUncovered remembers an uncovered time that is found now. Of one member's the worst is remembered.
 func (p *acks) beginUncovered(u Uncovered) {
 	times := &p.plan.Records.Uncovered
 	known := times.Of(u.Primary)
 	u.Since = p.Now.Unix()
-	if u.observable() && p.Exposure.Unwatched.Equal(p.Now) {
-		u.Why += unobserved
-	}
+	u.Earlier = u.Kind == CauseUnwatched || p.Exposure.Unwatched.Equal(p.Now)
 	switch {
 	case known == nil:
 		*times = append(*times, u)
 	case known.Fenced && !u.Fenced:
-		u.Volatile = u.Volatile || known.Volatile
+		u.Volatile, u.Earlier = u.Volatile || known.Volatile, true
 		*times = append(times.Without(u.Primary), u)
 	default:
 		known.Volatile = known.Volatile || u.Volatile

@@ -82,15 +82,12 @@ func promotionOf(cluster *unstructured.Unstructured) promotion {
 }
 
 // beginning is since when writes are uncovered, as status and messages show it.
-var beginning = regexp.MustCompile(`since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d))`)
-
-// unobserved is how a text says that an uncovered time may have begun before it was found.
-const unobserved = "nobody observed"
+var beginning = regexp.MustCompile(`since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))( or earlier)?`)
 
 // uncoveredSince returns since when writes are uncovered by a text, and the other time where the text does not know.
 func uncoveredSince(text string, otherwise time.Time) time.Time {
 	found := beginning.FindStringSubmatch(text)
-	if found == nil || strings.Contains(text, unobserved) {
+	if found == nil || found[2] != "" {
 		return otherwise
 	}
 	at, err := time.Parse(time.RFC3339Nano, found[1])

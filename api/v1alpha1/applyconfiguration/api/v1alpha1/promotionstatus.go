@@ -32,8 +32,8 @@ type PromotionStatusApplyConfiguration struct {
 	// LostTransactions counts acknowledged transactions that the new primary lacks. With Lossless durability a member is
 	// promoted only when it is proven to be 0. Absent when it is not known: with durability Async, and when Uncovered is set.
 	LostTransactions *int64 `json:"lostTransactions,omitempty"`
-	// Uncovered says since when the old primary may have answered commits without the acknowledgements of voters, and why; or before when, if
-	// nobody observed it until then. What it answered then may be lost.
+	// Uncovered says since when the old primary may have answered commits without the acknowledgements of voters, and why. "Or earlier"
+	// stands there if nobody observed it until then. What it answered may be lost.
 	Uncovered *string `json:"uncovered,omitempty"`
 	// UncoveredMembers are the members that Uncovered is about: the old primary, and others that took writes.
 	UncoveredMembers []UncoveredMemberApplyConfiguration `json:"uncoveredMembers,omitempty"`

@@ -138,6 +138,7 @@ func (l *life) run() []namedStep {
 			})
 		}
 	}
+	var own string
 	return []namedStep{
 		{"ConsoleOutput", func() error { _, err := l.cloud.ConsoleOutput(ctx, l.instance.ID); return err }},
 		{"CreateSnapshot", func() (err error) {
@@ -172,6 +173,12 @@ func (l *life) run() []namedStep {
 		{"DetachVolume", func() error { return l.cloud.DetachVolume(ctx, uid, l.volume.ID, l.instance.ID) }},
 		{"StartInstance", func() error { return l.cloud.StartInstance(ctx, uid, l.instance.ID) }},
 		{"running", state(inventory.StateRunning)},
+		{"KeepGroups", func() error {
+			if own == "" {
+				own = l.clientGroup("own")
+			}
+			return l.cloud.KeepGroups(ctx, uid, []string{own}) // which has no tag of ours
+		}},
 	}
 }
 

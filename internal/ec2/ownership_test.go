@@ -65,6 +65,7 @@ var touchNothing = map[string]string{
 	"Rehearse": "dry runs on what carries the owner's tag", "ConsoleOutput": "reads",
 	"LaunchInstance": "makes, with the owner's tag", "CreateVolume": "makes, with the owner's tag",
 	"EnsureSecurityGroup": "finds the group by the owner",
+	"KeepGroups":          "finds the instances by the owner's tag",
 	"CopyVolume":          "only reads the volume, whose the caller finds out",
 	"DeleteSnapshotsFor":  "finds the snapshots by the owner's tag, and deletes them by DeleteSnapshot",
 }

@@ -279,8 +279,11 @@ func (r *rehearsal) tryInstance(i inventory.Instance) []try {
 			return err
 		}},
 		{"ec2:ModifyInstanceAttribute", func(ctx context.Context) error {
-			_, err := r.api.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{
-				InstanceId: aws.String(i.ID), DisableApiTermination: &types.AttributeBooleanValue{Value: aws.Bool(false)}, DryRun: dry})
+			call := &ec2.ModifyInstanceAttributeInput{InstanceId: aws.String(i.ID), Groups: i.SecurityGroupIDs, DryRun: dry}
+			if len(i.SecurityGroupIDs) == 0 { // with groups, AWS judges those as well
+				call.DisableApiTermination = &types.AttributeBooleanValue{Value: aws.Bool(false)}
+			}
+			_, err := r.api.ModifyInstanceAttribute(ctx, call)
 			return err
 		}},
 		{"ec2:TerminateInstances", func(ctx context.Context) error {

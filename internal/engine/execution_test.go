@@ -194,8 +194,8 @@ func TestWhatNothingWaitsForEndsNoTurn(t *testing.T) {
 // TestAFailoverWaitsForNothingOfTheCluster, such as the rules of its security group.
 func TestAFailoverWaitsForNothingOfTheCluster(t *testing.T) {
 	for failing, want := range map[bool][]string{
-		false: {"ensure the security group", "find a", "stop the receiver"},
-		true:  {"find a", "stop the receiver", "ensure the security group"},
+		false: {"ensure the security groups", "find a", "stop the receiver"},
+		true:  {"find a", "stop the receiver", "ensure the security groups"},
 	} {
 		w := newStage()
 		x := w.execution(NewRequests(), topology.EnsureSecurityGroup{}, topology.Fence{Member: "a"})

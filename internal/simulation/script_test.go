@@ -102,7 +102,7 @@ func (s *script) heard(word string) bool {
 var serverUUID = regexp.MustCompile(`0*(\d+)-0000-0000-0000-000000000000`)
 
 // ensureGroup ends the line of an action that every plan has.
-const ensureGroup = "ensure the security group"
+const ensureGroup = "ensure the security groups"
 
 // run carries out a command.
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {

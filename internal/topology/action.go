@@ -61,7 +61,8 @@ type ofMember struct {
 }
 
 type (
-	// EnsureSecurityGroup makes the cluster's own security group and its rules agree with the spec.
+	// EnsureSecurityGroup makes the cluster's own security group with its rules, and the groups that the members' instances have, agree
+	// with the spec.
 	EnsureSecurityGroup struct{}
 
 	// CreateVolume makes a member's data volume, of the incarnation that the records hold: from a snapshot, or empty.
@@ -321,7 +322,7 @@ func (a PurgeBinaryLogs) Target() string           { return a.Member }
 func (a SetMaxConnections) Target() string         { return a.Member }
 func (a EnsureDatabase) Target() string            { return a.Member }
 
-func (a EnsureSecurityGroup) String() string { return "ensure the security group" }
+func (a EnsureSecurityGroup) String() string { return "ensure the security groups" }
 func (a CreateVolume) String() string {
 	if a.SnapshotID != "" {
 		return fmt.Sprintf("create volume %d of %s in %s from %s", a.Incarnation, a.Member, a.Zone, a.SnapshotID)

@@ -216,11 +216,26 @@ func (s *scene) plan() (Plan, string) {
 		}
 	}
 	p := pureNext(s.desired, s.observed)
+	p.Actions = significant(p.Actions)
 	var words []string
 	for _, a := range p.Actions {
 		words = append(words, a.String())
 	}
 	return p, strings.Join(words, "; ")
+}
+
+// TestSecurityGroupsAreKept: the cluster's own, and which ones the members have, once the preflight found the spec's.
+func TestSecurityGroupsAreKept(t *testing.T) {
+	for _, managed := range []bool{true, false} {
+		for _, launchable := range []bool{true, false} {
+			s := newScene()
+			s.desired.ManagedSecurityGroup, s.observed.Launchable = managed, launchable
+			p := pureNext(s.desired, s.observed)
+			if kept := len(p.Actions) > len(significant(p.Actions)); kept != launchable {
+				t.Errorf("the operator's own: %t, launchable: %t, kept: %t", managed, launchable, kept)
+			}
+		}
+	}
 }
 
 func TestNothingIsDoneToAClusterThatIsWell(t *testing.T) {

@@ -33,8 +33,8 @@ func (p *provisioning) provision() {
 	p.upgrades.forgetDowngraded()
 	p.failover.finishDeposed()
 	p.volumes.findSource()
-	if p.ManagedSecurityGroup && p.Launchable && !p.mayCreate().Waits() {
-		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
+	if p.Launchable && !p.mayCreate().Waits() {
+		// Idempotent and free of calls while all is as it should be, so that drift is put back too.
 		p.plan.Actions = append(p.plan.Actions, EnsureSecurityGroup{})
 	}
 	for _, m := range p.ordered() {

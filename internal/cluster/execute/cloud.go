@@ -23,15 +23,28 @@ type cloudPort struct {
 	uid   string
 }
 
+// EnsureSecurityGroup keeps the cluster's own group, unless the spec names others, and then which groups the members' instances have.
 func (p cloudPort) EnsureSecurityGroup(ctx context.Context) error {
 	aws := p.s.Cluster.Spec.AWS
-	id, err := p.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
-		Owner: p.s.Owner(), VPCID: p.s.Seen.VPC, ClientCIDRs: aws.ClientCIDRs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs,
-	})
-	if err == nil && p.s.Observed.SecurityGroup == "" {
-		p.r.Announcer.SecurityGroup(p.s, id)
+	want := aws.SecurityGroupIDs
+	if len(want) == 0 {
+		id, err := p.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
+			Owner: p.s.Owner(), VPCID: p.s.Seen.VPC, ClientCIDRs: aws.ClientCIDRs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs,
+		})
+		if err != nil {
+			return err
+		}
+		if p.s.Observed.SecurityGroup == "" {
+			p.r.Announcer.SecurityGroup(p.s, id)
+		}
+		want = []string{id}
 	}
-	return err
+	for id, hash := range p.s.Seen.OldTags {
+		if err := p.cloud.RestoreTags(ctx, p.uid, id, map[string]string{v1alpha1.TagTemplateHash: hash}); err != nil {
+			return err
+		}
+	}
+	return p.cloud.KeepGroups(ctx, p.uid, want)
 }
 
 func (p cloudPort) DeleteSecurityGroup(ctx context.Context, a topology.DeleteSecurityGroup) error {

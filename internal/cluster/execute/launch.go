@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
@@ -28,9 +27,11 @@ func (r *Executor) prepareLaunch(s *pass.Pass, cloud *ec2.Cloud, a topology.Laun
 	aws, spec := observe.LaunchedFrom(s, a).Spec.AWS, observe.LaunchSpec(s, a)
 	spec.SubnetID, spec.UserData = a.SubnetID, userData
 	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
-	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
-		spec.SecurityGroupIDs = []string{s.Observed.SecurityGroup}
+	want := aws.SecurityGroupIDs
+	if len(want) == 0 {
+		want = []string{s.Observed.SecurityGroup}
 	}
+	spec.SecurityGroupIDs = ec2.LaunchGroups(want, s.Seen.Inventory.Instances)
 	return func(ctx context.Context) error {
 		image, err := cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, spec.InstanceType)
 		if err != nil {

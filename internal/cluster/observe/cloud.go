@@ -207,7 +207,7 @@ func (r *Cloud) memberise(s *pass.Pass) {
 	for _, in := range s.Seen.Inventory.Instances {
 		if m := member(in.Member); m != nil {
 			seen := instanceOf(in)
-			seen.TemplateHash = sameTemplate(s, in.TemplateHash)
+			seen.TemplateHash = sameTemplate(s, in)
 			seen.AnsweredAt = s.Seen.Inventory.Answered[in.ID]
 			m.Instances = append(m.Instances, seen)
 		}

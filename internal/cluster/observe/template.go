@@ -11,6 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -20,33 +21,41 @@ import (
 // every instance.
 type Template struct {
 	Version, InstanceType, ImageID, ImageSSMParameter, IAMInstanceProfile, KeyName string
-	SecurityGroupIDs                                                               []string               `json:",omitempty"`
-	Download                                                                       *v1alpha1.DownloadSpec `json:",omitempty"`
+	// SecurityGroupIDs were hashed by releases that replaced instances for other groups; see sameTemplate. They are empty otherwise.
+	SecurityGroupIDs []string               `json:",omitempty"`
+	Download         *v1alpha1.DownloadSpec `json:",omitempty"`
 }
 
-// TemplateOf is the template of what the spec asks for now. The security groups are a set: their order in the spec does not matter.
+// TemplateOf is the template of what the spec asks for now.
 func TemplateOf(c *v1alpha1.MySQLCluster) Template {
 	aws := c.Spec.AWS
 	return Template{
 		Version: c.Spec.Version, InstanceType: aws.InstanceType, ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
-		IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName, SecurityGroupIDs: slices.Sorted(slices.Values(aws.SecurityGroupIDs)), Download: aws.Download,
+		IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName, Download: aws.Download,
 	}
 }
 
-// sameTemplate returns the template hash of an instance as this release computes it. Releases up to 0.1 hashed the security groups in the
-// order of the spec; such a hash counts as that of the same groups in any order, so that an upgrade of the operator replaces no instance.
-func sameTemplate(s *pass.Pass, tag string) string {
+// sameTemplate returns the template hash of an instance as this release computes it. Earlier ones hashed the security groups as well: those
+// that the instance was launched with, sorted, and up to 0.1 in the order of the spec. Such a hash counts as that of the same template, so
+// that an upgrade of the operator replaces no instance. It says nothing once the instance has other groups, so its tag is to follow.
+func sameTemplate(s *pass.Pass, in inventory.Instance) string {
 	for _, c := range []*v1alpha1.MySQLCluster{s.Cluster, s.Seen.Previous} {
-		if c == nil || len(c.Spec.AWS.SecurityGroupIDs) < 2 {
+		if c == nil {
 			continue
 		}
-		now := TemplateOf(c)
-		ordered := now
-		if ordered.SecurityGroupIDs = c.Spec.AWS.SecurityGroupIDs; tag == ordered.Hash() {
-			return now.Hash()
+		now, spec := TemplateOf(c), c.Spec.AWS.SecurityGroupIDs
+		for _, groups := range [][]string{in.SecurityGroupIDs, slices.Sorted(slices.Values(spec)), spec} {
+			then := now
+			if then.SecurityGroupIDs = groups; len(groups) > 0 && in.TemplateHash == then.Hash() {
+				if s.Seen.OldTags == nil {
+					s.Seen.OldTags = map[string]string{}
+				}
+				s.Seen.OldTags[in.ID] = now.Hash()
+				return now.Hash()
+			}
 		}
 	}
-	return tag
+	return in.TemplateHash
 }
 
 // LaunchSpec is what EC2 is asked for when a member's instance is launched, but for what is resolved at the last moment: image, subnet,

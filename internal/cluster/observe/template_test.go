@@ -34,31 +34,38 @@ func TestTemplateTextsStay(t *testing.T) {
 	}
 }
 
-// TestSecurityGroupsAreASet: an instance stays when the spec lists the same groups in another order, or when a release wrote its tag that
-// hashed them in the order of the spec. It is replaced when a group changes.
-func TestSecurityGroupsAreASet(t *testing.T) {
+// TestSecurityGroupsReplaceNothing: an instance stays when the spec lists other groups, also one whose tag an earlier release wrote, which
+// hashed the groups: sorted, and up to 0.1 in the order of the spec. Such a tag is to be written again.
+func TestSecurityGroupsReplaceNothing(t *testing.T) {
 	cluster := func(version string, groups ...string) *v1alpha1.MySQLCluster {
 		return &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}, Spec: v1alpha1.MySQLClusterSpec{Version: version, AWS: v1alpha1.AWSSpec{InstanceType: "m6i.large", SecurityGroupIDs: groups}}}
 	}
 	began := time.Now()
-	// Computed by release 0.1: sg-2 before sg-1.
-	released := Template{Version: "9.7.4", InstanceType: "m6i.large", SecurityGroupIDs: []string{"sg-2", "sg-1"}}.Hash()
+	hashed := func(groups ...string) string {
+		return Template{Version: "9.7.4", InstanceType: "m6i.large", SecurityGroupIDs: groups}.Hash()
+	}
 	for name, row := range map[string]struct {
 		tag            string
+		carries        []string
 		spec, previous *v1alpha1.MySQLCluster
-		current        bool
+		current, old   bool
 	}{
-		"the same order":                        {TemplateOf(cluster("9.7.4", "sg-2", "sg-1")).Hash(), cluster("9.7.4", "sg-2", "sg-1"), nil, true},
-		"another order":                         {TemplateOf(cluster("9.7.4", "sg-2", "sg-1")).Hash(), cluster("9.7.4", "sg-1", "sg-2"), nil, true},
-		"another group":                         {TemplateOf(cluster("9.7.4", "sg-2", "sg-1")).Hash(), cluster("9.7.4", "sg-1", "sg-3"), nil, false},
-		"a release's tag":                       {released, cluster("9.7.4", "sg-2", "sg-1"), nil, true},
-		"a release's tag of another version":    {released, cluster("9.8.0", "sg-2", "sg-1"), nil, false},
-		"a release's tag of the version before": {released, cluster("9.8.0", "sg-2", "sg-1"), cluster("9.7.4", "sg-2", "sg-1"), true},
+		"other groups":                      {TemplateOf(cluster("9.7.4", "sg-1")).Hash(), []string{"sg-1"}, cluster("9.7.4", "sg-3"), nil, true, false},
+		"the operator's own group":          {TemplateOf(cluster("9.7.4", "sg-1")).Hash(), []string{"sg-1"}, cluster("9.7.4"), nil, true, false},
+		"another version":                   {TemplateOf(cluster("9.7.4", "sg-1")).Hash(), []string{"sg-1"}, cluster("9.8.0", "sg-1"), nil, false, false},
+		"an old tag":                        {hashed("sg-1", "sg-2"), []string{"sg-1", "sg-2"}, cluster("9.7.4", "sg-2", "sg-1"), nil, true, true},
+		"an old tag and other groups":       {hashed("sg-1", "sg-2"), []string{"sg-1", "sg-2"}, cluster("9.7.4", "sg-3"), nil, true, true},
+		"an old tag and a group by hand":    {hashed("sg-1", "sg-2"), []string{"sg-1", "sg-2", "sg-9"}, cluster("9.7.4", "sg-2", "sg-1"), nil, true, true},
+		"an old tag, then the operator's":   {hashed("sg-1", "sg-2"), []string{"sg-1", "sg-2"}, cluster("9.7.4"), nil, true, true},
+		"0.1's tag":                         {hashed("sg-2", "sg-1"), []string{"sg-1", "sg-2"}, cluster("9.7.4", "sg-2", "sg-1"), nil, true, true},
+		"0.1's tag of another version":      {hashed("sg-2", "sg-1"), []string{"sg-1", "sg-2"}, cluster("9.8.0", "sg-2", "sg-1"), nil, false, false},
+		"0.1's tag of the version before":   {hashed("sg-2", "sg-1"), []string{"sg-1", "sg-2"}, cluster("9.8.0", "sg-2", "sg-1"), cluster("9.7.4", "sg-2", "sg-1"), true, true},
+		"an old tag, when nothing is shown": {hashed("sg-1", "sg-2"), nil, cluster("9.7.4"), nil, false, false},
 	} {
 		s := &pass.Pass{Cluster: row.spec, Cache: pass.NewCache("uid"), Desired: desiredOf(row.spec, false, began)}
 		s.SetRecords(topology.ClusterRecord{})
 		s.Seen.Previous, s.Observed.Members = row.previous, map[string]*topology.Member{}
-		s.Seen.Inventory.Instances = []inventory.Instance{{ID: "i-1", Member: "orders-0", Incarnation: 1, TemplateHash: row.tag}}
+		s.Seen.Inventory.Instances = []inventory.Instance{{ID: "i-1", Member: "orders-0", Incarnation: 1, TemplateHash: row.tag, Interface: inventory.Interface{SecurityGroupIDs: row.carries}}}
 		(&Cloud{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(began)}}).memberise(s)
 		seen := s.Observed.Members["orders-0"].Instances[0].TemplateHash
 		want := TemplateOf(row.spec)
@@ -68,7 +75,10 @@ func TestSecurityGroupsAreASet(t *testing.T) {
 		if current := seen == want.Hash(); current != row.current {
 			t.Errorf("%s: current %v", name, current)
 		}
-		if order := row.spec.Spec.AWS.SecurityGroupIDs; name == "the same order" && order[0] != "sg-2" {
+		if hash, old := s.Seen.OldTags["i-1"]; old != row.old || old && hash != want.Hash() {
+			t.Errorf("%s: the tag is to be written again: %v, as %s", name, old, hash)
+		}
+		if order := row.spec.Spec.AWS.SecurityGroupIDs; name == "0.1's tag" && order[0] != "sg-2" {
 			t.Errorf("the spec's own list was sorted: %v", order)
 		}
 	}
@@ -78,6 +88,7 @@ func TestSecurityGroupsAreASet(t *testing.T) {
 var elsewhere = map[string]string{
 	"Region":                 "the region of every call; it cannot be changed",
 	"SubnetIDs":              "the placement of new members",
+	"SecurityGroupIDs":       "the groups of members, which are changed in place",
 	"ClientCIDRs":            "rules of the cluster's security group",
 	"ClientSecurityGroupIDs": "rules of the cluster's security group",
 	"CredentialsSecretRef":   "the operator's access to the account",

@@ -109,6 +109,8 @@ type Sight struct {
 	// Untagged are resources that lost a tag by which their member is known; Strangers tells of those that only a person can put right.
 	Untagged  []engine.LostTags
 	Strangers []string
+	// OldTags are the instances whose tag of the template hashes what does not count any more, with the hash that does.
+	OldTags map[string]string
 	// LostGroup tells of the cluster's own security group when nothing but its name says any more whose it is, in a deletion.
 	LostGroup string
 	// Outdated are volumes whose tag does not name the newest version that opened them, with that version.

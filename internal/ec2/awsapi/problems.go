@@ -54,6 +54,10 @@ const (
 	opCreateVolume     = "CreateVolume"
 	opAssumeRole       = "AssumeRole"
 	opAuthorizeIngress = "AuthorizeSecurityGroupIngress"
+
+	// An instance, or its network interface, would have too many security groups.
+	codeGroupsPerInstance  = "SecurityGroupsPerInstanceLimitExceeded"
+	codeGroupsPerInterface = "SecurityGroupsPerInterfaceLimitExceeded"
 )
 
 // Explain turns an error of this package into what a user is told. Errors that pass by themselves (throttling, internal
@@ -147,6 +151,8 @@ var fieldOfCode = map[string]string{
 	"InvalidGroup.NotFound":              FieldGroups,
 	"InvalidGroupId.Malformed":           FieldGroups,
 	"InvalidSecurityGroupID.NotFound":    FieldGroups,
+	codeGroupsPerInstance:                FieldGroups,
+	codeGroupsPerInterface:               FieldGroups,
 	"InvalidInstanceType":                FieldInstanceType,
 	codeUnsupported:                      FieldInstanceType,
 	"VcpuLimitExceeded":                  FieldInstanceType,

@@ -20,8 +20,7 @@ func ToInstance(i types.Instance) Instance {
 		Incarnation:  awsapi.IncarnationOf(tags),
 		TemplateHash: tags[v1alpha1.TagTemplateHash],
 		PrivateIP:    aws.ToString(i.PrivateIpAddress),
-		SubnetID:     aws.ToString(i.SubnetId),
-		VPCID:        aws.ToString(i.VpcId),
+		Interface:    Interface{SubnetID: aws.ToString(i.SubnetId), VPCID: aws.ToString(i.VpcId)},
 		ImageID:      aws.ToString(i.ImageId),
 		Type:         string(i.InstanceType),
 		Architecture: string(i.Architecture),
@@ -38,6 +37,10 @@ func ToInstance(i types.Instance) Instance {
 	if i.Placement != nil {
 		out.Zone = aws.ToString(i.Placement.AvailabilityZone)
 	}
+	for _, g := range i.SecurityGroups {
+		out.SecurityGroupIDs = append(out.SecurityGroupIDs, aws.ToString(g.GroupId))
+	}
+	slices.Sort(out.SecurityGroupIDs)
 	for _, m := range i.BlockDeviceMappings {
 		if m.Ebs != nil {
 			out.Attachments = append(out.Attachments, Attachment{

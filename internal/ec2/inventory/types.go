@@ -45,10 +45,11 @@ type Instance struct {
 	// State is pending, running, stopping, stopped, shutting-down or terminated.
 	State string
 	// StateReason says why, in EC2's words, when EC2 gives a reason.
-	StateReason                                                   string
-	PrivateIP, SubnetID, VPCID, Zone, ImageID, Type, Architecture string
-	LaunchTime                                                    time.Time
+	StateReason                                  string
+	PrivateIP, Zone, ImageID, Type, Architecture string
+	LaunchTime                                   time.Time
 	Health
+	Interface
 	Attachments []Attachment
 	Tags        map[string]string
 	// Token is the client token that it was launched with.
@@ -58,6 +59,13 @@ type Instance struct {
 // BareMetal says whether the instance is a whole server. EC2 names the size of such a type metal, or metal- with its vCPUs (EC2 instance types,
 // "Instance type naming conventions").
 func (i Instance) BareMetal() bool { return strings.Contains(i.Type, ".metal") }
+
+// Interface is what EC2 says of an instance's first network interface.
+type Interface struct {
+	SubnetID, VPCID string
+	// SecurityGroupIDs are sorted. EC2 shows none of an instance that is gone.
+	SecurityGroupIDs []string
+}
 
 // Event is a disruption that EC2 announces for an instance.
 type Event struct {

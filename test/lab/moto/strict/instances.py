@@ -40,6 +40,7 @@ _original = {
     "terminate": Instance.terminate,
     "run_instances": responses.InstanceResponse.run_instances,
     "modify_instance_attribute": InstanceBackend.modify_instance_attribute,
+    "modify_instance_security_groups": InstanceBackend.modify_instance_security_groups,
     "describe_instance_status": InstanceBackend.describe_instance_status,
 }
 
@@ -107,6 +108,8 @@ def init(self, *args, **kwargs):
     self._lab_checks = {"system": "ok", "instance": "ok", "volumes": "ok"}
     self._lab_events = []
     self.metadata_options.instance_metadata_tags = metadata_tags(kwargs.get("metadata_options"))
+    if 0 in self.nics:
+        self.security_groups = list(self.nics[0].group_set)
     set_state(self, "pending")
     TRANSITIONS.later(lambda: report(self, "running"))
 
@@ -220,6 +223,17 @@ def modify_instance_attribute(self, instance_id, key, value):
     if key == "instance_type":
         known_type(value)
     return _original["modify_instance_attribute"](self, instance_id, key, value)
+
+
+def modify_instance_security_groups(self, instance_id, new_group_id_list):
+    """An instance's groups are those of its first interface. moto leaves the interface with the old ones as well."""
+    for group_id in new_group_id_list:
+        if self.get_security_group_from_id(group_id) is None:
+            raise InvalidSecurityGroupNotFoundError(group_id)
+    instance = _original["modify_instance_security_groups"](self, instance_id, new_group_id_list)
+    if 0 in instance.nics:
+        instance.nics[0]._group_set = list(instance.security_groups)
+    return instance
 
 
 # The calls
@@ -384,6 +398,7 @@ def install():
     Instance.attached_ebs_status = check("volumes")
     Instance.events = property(lambda self: self._lab_events)
     InstanceBackend.modify_instance_attribute = modify_instance_attribute
+    InstanceBackend.modify_instance_security_groups = modify_instance_security_groups
     InstanceBackend.describe_instance_status = describe_instance_status
 
     calls = responses.InstanceResponse

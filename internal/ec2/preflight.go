@@ -144,7 +144,8 @@ func (p *preflight) checkSubnets(ctx context.Context) error {
 		field := fmt.Sprintf("%s[%d]", awsapi.FieldSubnets, i)
 		s, ok := found[id]
 		if !ok {
-			p.missing(field, "there is no subnet %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
+			p.missing(field, "there is no subnet %s in %s. Subnets can be added and not taken out: "+
+				"a cluster without members is deleted and created again with the right id, one with members gets another in the same zone", id, p.cloud.Inventory.Region())
 			continue
 		}
 		if s.State != inventory.SubnetAvailable {

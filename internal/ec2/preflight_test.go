@@ -92,7 +92,7 @@ func TestPreflight(t *testing.T) {
 		{"unknown subnet", func(_ *lab, s *PreflightSpec) { s.SubnetIDs[1] = unknownSubnet },
 			[]wantedProblem{{"spec.aws.subnetIDs[1]", waits, true, unknownSubnet}}},
 		{"all subnets unknown", func(_ *lab, s *PreflightSpec) { s.SubnetIDs = []string{unknownSubnet} },
-			[]wantedProblem{{"spec.aws.subnetIDs[0]", waits, true, "create it, or correct the id"}}},
+			[]wantedProblem{{"spec.aws.subnetIDs[0]", waits, true, "is deleted and created again with the right id"}}},
 		{"subnets of two VPCs", func(l *lab, s *PreflightSpec) { s.SubnetIDs[2], _ = l.vpc("10.9.0.0/16") },
 			[]wantedProblem{{"spec.aws.subnetIDs[2]", invalid, false, "one VPC"}}},
 		{"no free addresses", func(l *lab, s *PreflightSpec) {

@@ -23,11 +23,15 @@ func (r *Cloud) readSubnets(ctx context.Context, s *pass.Pass) {
 		s.Seen.DependencyProblem = engine.DependencyError(fieldSubnetIDs, err)
 		return
 	case len(missing) > 0 && (len(s.Records().Members) == 0 || len(subnets) == 0):
-		s.Seen.DependencyProblem = &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: "waiting for a subnet; " + text, After: engine.AfterWaiting}
+		remedy := "Append one in the zone of each member's volume"
+		if len(s.Records().Members) == 0 {
+			remedy = "If the id or the region is wrong, delete the cluster and create it again: neither can be taken out, and nothing was made yet"
+		}
+		s.Seen.DependencyProblem = &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: "waiting for a subnet; " + text + ". " + remedy, After: engine.AfterWaiting}
 		return
 	case len(missing) > 0:
 		s.Unmet = append(s.Unmet, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
-			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
+			Message: text + "; new volumes and instances are made in the other subnets. Append one in the same zone"})
 	}
 	var settled bool
 	s.Seen.VPC, settled = home(s, subnets)

@@ -242,6 +242,7 @@ func TestWhatAMemberIsLaunchedWith(t *testing.T) {
 	in.Settings = map[string]string{
 		"max_connections": "500", "time_zone": "Asia/Tokyo", "wait_timeou": "7", "loose_sync_binlog": "0", "validate_password.length": "12",
 		"sync_binlog": "1", "lower_case_table_names": "1", "restrict_fk_on_non_standard_key": "OFF", "clone_max_data_bandwidth": "100",
+		"max_user_connections": "-1", "innodb_redo_log_capacity": "1M",
 		"sql_mode": "ANSI_QUOTES, STRICT_ALL_TABLES", "super_read_only": "OFF", "binlog_error_action": "IGNORE_ERROR", // taken before there was a rule
 	}
 	if _, err := Render(in); err != nil {

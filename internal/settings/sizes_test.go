@@ -41,6 +41,33 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+func TestInRange(t *testing.T) {
+	for _, row := range []struct {
+		name, value string
+		in, known   bool
+	}{
+		{"max_connections", "500", true, true},
+		{"max_connections", "0", false, true},
+		{"max_connections", "100001", false, true},
+		{"max_connections", "-1", false, true},
+		{"innodb_redo_log_capacity", "8M", true, true},
+		{"innodb_redo_log_capacity", "7m", false, true},
+		{"innodb_redo_log_capacity", "1T", false, true},
+		{"long_query_time", "0.5", true, true},
+		{"performance_schema_hosts_size", "-1", true, true},
+		{"performance_schema_hosts_size", "-2", false, true},
+		{"max_connections", "many", false, false},
+		{"max_connections", "0x10", false, false},
+		{"slow_query_log", "1", false, false},
+		{"sql_mode", "5", false, false},
+		{"no_such_variable", "5", false, false},
+	} {
+		if in, known := InRange(row.name, row.value); in != row.in || known != row.known {
+			t.Errorf("%s=%s: %t, known %t", row.name, row.value, in, known)
+		}
+	}
+}
+
 // TestSizesAreSettable: what is compared is a user's, a number, and of some series.
 func TestSizesAreSettable(t *testing.T) {
 	for _, name := range append(append(slices.Clone(held), taken...), redoLog) {

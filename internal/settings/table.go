@@ -80,18 +80,22 @@ func Facts(series, name string) (Fact, bool) {
 	return fact, known
 }
 
-// InRange says whether a number, or a size such as 5500M, lies within the range of a variable in some series; false if no range is known.
-func InRange(name, value string) bool {
-	number := float64(sizeOf(value))
-	if n, err := strconv.ParseFloat(value, 64); err == nil {
-		number = n
+// InRange says whether a number, or a size such as 5500M, lies within the range of a variable in some series. It is not known where no series
+// has a range, and of what is no number.
+func InRange(name, value string) (in, known bool) {
+	number, noNumber := strconv.ParseFloat(value, 64)
+	if size := sizeOf(value); noNumber != nil && size != 0 {
+		number, noNumber = float64(size), nil
 	}
-	return slices.ContainsFunc(Series, func(series string) bool {
+	for _, series := range Series {
 		fact, _ := Facts(series, name)
 		lowest, noLowest := strconv.ParseFloat(fact.Lowest, 64)
 		highest, noHighest := strconv.ParseFloat(fact.Highest, 64)
-		return noLowest == nil && noHighest == nil && lowest <= number && number <= highest
-	})
+		if noNumber == nil && noLowest == nil && noHighest == nil {
+			in, known = in || lowest <= number && number <= highest, true
+		}
+	}
+	return in, known
 }
 
 // Names returns every name that a series knows, sorted.

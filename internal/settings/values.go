@@ -162,11 +162,13 @@ func ForMembers(spec map[string]string) map[string]string {
 
 // ForLaunch returns those of ForMembers that a member of a series starts with the first time: variables that SQL persists later and
 // that mysqld takes from its option file too. What it does not persist would be gone after a restart, and of a name that is unknown,
-// such as a component's, mysqld might take what only begins so.
+// such as a component's, mysqld might take what only begins so. Of a number beyond a variable's range it would take the nearest one within,
+// such as a single connection for max_connections=0; over SQL that is refused.
 func ForLaunch(series string, spec map[string]string) map[string]string {
-	return only(ForMembers(spec), func(name, _ string) bool {
+	return only(ForMembers(spec), func(name, value string) bool {
 		fact, known := Facts(series, name)
-		return known && fact.Option && fact.Persistable
+		in, ranged := InRange(name, value)
+		return known && fact.Option && fact.Persistable && (in || !ranged)
 	})
 }
 

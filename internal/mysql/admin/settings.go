@@ -390,8 +390,9 @@ func adjustment(ctx context.Context, s *conn.Session, name, value string) (why, 
 	}
 	persisted := after[name].persisted
 	numbers := mysql.IsNumber(value) && mysql.IsNumber(persisted)
+	inRange, _ := settings.InRange(name, value)
 	switch {
-	case len(truncated) > 0 && (!numbers || !settings.InRange(name, value)):
+	case len(truncated) > 0 && (!numbers || !inRange):
 		return errors.New(strings.Join(truncated, "; ")), nil
 	case len(truncated) > 0 || !numbers || mysql.EqualSetting(value, persisted):
 		return nil, nil
